@@ -5,9 +5,7 @@ the number of classes and its options. Its ``forward`` maps images (batch, chann
 (batch, classes). With ``forward_group`` (see :class:`netsim.models.cnn.CNN`) several devices are trained at a time.
 A function of (shape, classes) that returns a module is a model too.
 
-``"package.module:Class"`` names an own class. It is looked for where Python finds *installed* code: the
-current directory and the directory of a scenario are not searched, so that a scenario file that arrives together with
-a Python file cannot run it; only code that was installed, or put on PYTHONPATH on purpose, can be named.
+``"package.module:Class"`` names an own class of an installed package (``netsim.base.imports``).
 """
 
 from __future__ import annotations

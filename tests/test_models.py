@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -173,7 +175,6 @@ def test_a_model_that_is_not_there(name: str, users_package: None) -> None:
 @pytest.fixture
 def users_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """A module my_models that is installed, as far as Python can tell."""
-    import sys
     from types import ModuleType
 
     module = ModuleType("my_models")
@@ -184,19 +185,18 @@ def users_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_python_file_beside_the_scenario_is_not_run(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pathlib import Path
-
-    folder = Path(str(tmp_path))
-    (folder / "trap.py").write_text("import pathlib; pathlib.Path('sprung').touch()\nNet = None\n")
-    monkeypatch.chdir(folder)
+    (tmp_path / "beside.py").write_text("import pathlib; pathlib.Path('run').touch()\nNet = None\n")
+    monkeypatch.setitem(sys.modules, "beside", None)    # so that it is forgotten again after the test
+    del sys.modules["beside"]
+    monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend("")
     with pytest.raises(InputError, match="must be installed"):
-        build_model("trap:Net", (1, 28, 28), 10)
-    assert not (folder / "sprung").exists()
-    monkeypatch.setenv("PYTHONPATH", str(folder))
-    monkeypatch.syspath_prepend(str(folder))
-    with refused("wrong-interface", "model trap:Net"):
-        build_model("trap:Net", (1, 28, 28), 10)
-    assert (folder / "sprung").exists()
+        build_model("beside:Net", (1, 28, 28), 10)
+    assert not (tmp_path / "run").exists()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with refused("wrong-interface", "model beside:Net"):
+        build_model("beside:Net", (1, 28, 28), 10)
+    assert (tmp_path / "run").exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +22,8 @@ from netsim.physics import (
     free_space_loss,
     log_distance_loss,
 )
-from netsim.scenario.radio import DownlinkTable
-
-if TYPE_CHECKING:
-    from netsim.scenario import Scenario
-    from netsim.scenario.radio import PathLoss
+from netsim.scenario import Scenario
+from netsim.scenario.radio import DownlinkTable, PathLoss
 
 KEY = "cell.link.model"
 TRIED_SNR = np.geomspace(1e-3, 1e6, 10)      # J over the cell's bandwidth: -30 to 60 dB
@@ -80,20 +77,9 @@ class Airtime(LinkModel):
     """Measured rates whose devices share the airtime: rate = R hz / bandwidth_hz, R the rate of a device alone.
 
     R stands in place of ``snr_hz``, in bit/s: a share of the band is a share of the airtime.
-
-    Parameters
-    ----------
-    bandwidth_hz : float
-        Bandwidth of the cell in Hz, which stands for all of the airtime.
-
-    Examples
-    --------
-    >>> link = Airtime(20e6)
-    >>> float(link.rate(5e6, 8e6)), float(link.bandwidth(2e6, 8e6))
-    (2000000.0, 5000000.0)
     """
 
-    bandwidth_hz: float
+    bandwidth_hz: float      # of the cell
     measured = True      # rates do not depend on the transmit power
 
     def rate(self, hz: Values, snr_hz: Values) -> Floats:
@@ -127,11 +113,9 @@ class UserLink:
         self._own = ask(f"link model {name}", LINKS.make, name, options)
 
     def rate(self, hz: Values, snr_hz: Values) -> Floats:
-        """Return the rate in bit/s for a bandwidth in Hz."""
         return self._answer("rate", hz, snr_hz)
 
     def bandwidth(self, rate: Values, snr_hz: Values) -> Floats:
-        """Return the minimum bandwidth in Hz for a rate in bit/s; inf if none suffices."""
         return self._answer("bandwidth", np.minimum(rate, 1e300), snr_hz)
 
     def _answer(self, what: str, first: Values, snr_hz: Values) -> Floats:
@@ -190,7 +174,9 @@ class Downlink:
     radiated: Floats | None = field(default=None, compare=False)      # share of a device's power, a part of its gain
 
     @classmethod
-    def of(cls, scenario: Scenario, bits: float, rates: Floats | None = None) -> Downlink | None:
+    def of(
+        cls, scenario: Scenario, bits: float, rates: Floats | None = None, radiated: Floats | None = None,
+    ) -> Downlink | None:
         """Return the downlink of a scenario for models of this size; None if the scenario has none."""
         cell = scenario.cell
         if not scenario.has_downlink:
@@ -200,7 +186,7 @@ class Downlink:
             bits=float(bits if table.bits is None else table.bits),
             bandwidth_hz=float(cell.bandwidth if table.bandwidth is None else table.bandwidth),
             power_w=float(table.power or 0.0), noise_w_per_hz=cell.noise_w_per_hz, each=table.mode == "unicast",
-            reception_w=float(table.receive_power or 0.0), link=link_of(scenario), rates=rates)
+            reception_w=float(table.receive_power or 0.0), link=link_of(scenario), rates=rates, radiated=radiated)
 
     def in_part(self, parts: int) -> Downlink:
         """Return the downlink with 1 / ``parts`` of band and power, which divides the rate by ``parts``."""
@@ -253,7 +239,8 @@ def loss_db(settings: PathLoss, distance_m: Floats) -> Floats:
     loss = as_floats(answer)
     if loss.shape != distance_m.shape or not (np.abs(loss) <= MOST_DB).all():
         if settings.model in PATH_LOSSES:
-            raise InputError("out-of-range", "cell.path_loss", f"{np.max(np.abs(loss)):g} dB", f"at most {MOST_DB} dB",
+            raise InputError("out-of-range", "cell.path_loss", f"{loss[np.argmax(np.abs(loss))]:g} dB",
+                             f"a loss from -{MOST_DB} to {MOST_DB} dB",
                              "Check the keys of cell.path_loss and the distances of the devices")
         raise InputError("wrong-answer", "cell.path_loss.model", f"{settings.model}: {describe_value(answer)}",
                          f"one loss in dB for each of {len(distance_m)} distances, between -{MOST_DB} and {MOST_DB}")

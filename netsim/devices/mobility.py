@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from netsim.base.rng import advance, stream
 from netsim.base.types import Floats, Ints
-
-if TYPE_CHECKING:
-    from netsim.scenario.time_varying import Mobility, RandomWaypoint
+from netsim.scenario.time_varying import Mobility, RandomWaypoint
 
 CHUNK = 64                                   # legs drawn at once: one random stream for each would be slow
 MEAN_LEG = 128.0 / (45.0 * math.pi)          # mean distance of two uniform points in a disc, over its radius
@@ -127,7 +124,6 @@ class MobileDevices:
         return there[:, 0], there[:, 1]
 
     def walk(self, device: int) -> Trajectory:
-        """Return the path of a device."""
         if device not in self._walks:
             if self.table.model == "recorded":
                 track = self.table.tracks[device]

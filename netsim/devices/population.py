@@ -10,9 +10,10 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from netsim.base.errors import InputError
 from netsim.base.fields import MOST
@@ -21,13 +22,10 @@ from netsim.base.types import Floats, Ints, constant, frozen, joined, read_only
 from netsim.devices.link_model import loss_db
 from netsim.devices.mobility import MobileDevices, points
 from netsim.physics import gain_of_loss
+from netsim.scenario import Scenario
+from netsim.scenario.devices import PopulationTable
 from netsim.scenario.distributions import Distribution
-from netsim.scenario.radio import RateTrace
-
-if TYPE_CHECKING:
-    from netsim.scenario import Scenario
-    from netsim.scenario.devices import PopulationTable
-    from netsim.scenario.radio import Cell
+from netsim.scenario.radio import Cell, RateTrace
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +220,6 @@ class TableDraw:
         return [(self.number << 32) + device for device in range(self.table.size)]
 
     def movers(self, cell: Cell) -> MobileDevices:
-        """Return the moving devices of the population."""
         assert self.table.mobility is not None
         return MobileDevices(self.table.mobility, cell.radius, self.seed, self.keys, self.midnight_s)
 
@@ -273,8 +270,6 @@ class DeviceNames:
 
 def device_table(scenario: Scenario, population: Population, more: Mapping[str, Any]) -> bytes:
     """Return the table of devices as a Parquet file, with further columns such as class counts."""
-    import polars as pl
-
     names = [pl.Series(table.devices.name, dtype=pl.String) if table.devices and table.devices.name
              else pl.repeat(None, table.size, dtype=pl.String, eager=True) for table in scenario.population
              if any(each.devices and each.devices.name for each in scenario.population)]

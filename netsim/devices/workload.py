@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +13,7 @@ from netsim.base.types import Floats, Ints, constant, read_only
 from netsim.devices.link_model import Downlink, link_of
 from netsim.devices.population import DeviceNames, Population
 from netsim.physics import best_hz, upload_time
-
-if TYPE_CHECKING:
-    from netsim.scenario import Scenario
+from netsim.scenario import Scenario
 
 
 def problem_for(
@@ -44,7 +41,6 @@ class JobSizes:
         return cls(alike, alike, read_only(training_cycles(scenario, population, slice(None), population.samples)))
 
     def changed(self, devices: Ints, upload_bits: Floats, download_bits: Floats, cycles: Floats) -> JobSizes:
-        """Return the sizes with other values for some devices."""
         arrays = self.upload_bits.copy(), self.download_bits.copy(), self.cycles.copy()
         for array, values in zip(arrays, (upload_bits, download_bits, cycles), strict=True):
             array[devices] = values
@@ -69,8 +65,7 @@ class RoundProblems:
         self.sizes = sizes
         self.part: Problem | None = None         # changed limits of some devices
         self._least_j: Floats | None = None      # of all devices; computed on first use
-        self._scenario, self._download_rates = scenario, population.downlink_bit_per_s
-        self._radiated = population.radiated
+        self._scenario, self._population = scenario, population
         self.link = self.whole.link
         self.bandwidth_hz, self.noise_w_per_hz = self.whole.bandwidth_hz, self.whole.noise_w_per_hz
 
@@ -81,9 +76,10 @@ class RoundProblems:
 
     def downlink(self, devices: Ints | slice = slice(None)) -> Downlink | None:
         """Return the downlink to some devices, all with the size of the largest of their models."""
-        bits = self.sizes.download_bits[devices]
-        found = Downlink.of(self._scenario, float(bits.max()), self._download_rates) if self.has_downlink else None
-        return found if found is None or self._radiated is None else replace(found, radiated=self._radiated)
+        if not self.has_downlink:
+            return None
+        return Downlink.of(self._scenario, float(self.sizes.download_bits[devices].max()),
+                           self._population.downlink_bit_per_s, self._population.radiated)
 
     def least_j(self, *, channel_changes: bool) -> Floats:
         """Return the least energy of each job in J: at the lowest clock, in a constant channel with all of the band."""
@@ -102,7 +98,6 @@ class RoundProblems:
         return other
 
     def with_sizes(self, sizes: JobSizes) -> RoundProblems:
-        """Return the problems of the same devices with jobs of other sizes."""
         other = copy(self)
         other.sizes, other._least_j = sizes, None
         other.whole = replace(self.whole, bits=sizes.upload_bits, cycles=sizes.cycles)
@@ -110,10 +105,10 @@ class RoundProblems:
 
     def of(self, devices: Ints, gain: Floats | None = None) -> Problem:
         """Return the problem of these devices; ``gain`` replaces the initial gains in a time-varying channel."""
-        numbers = None if self.part is None else self.part.numbers
-        if self.part is None or numbers is None or not np.isin(devices, numbers).all():
+        part = self.part
+        if part is None or part.numbers is None or not np.isin(devices, part.numbers).all():
             return self.whole.subset(devices, gain)
-        return self.part.subset(np.searchsorted(numbers, devices), gain)
+        return part.subset(np.searchsorted(part.numbers, devices), gain)
 
 
 def _least_j(problem: Problem, *, channel_changes: bool) -> Floats:

@@ -23,6 +23,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec, module_from_spec
+from pkgutil import resolve_name
 from platform import python_version
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -111,14 +112,9 @@ def separate_generators() -> None:
 
 
 class ClusterExecutor(Executor):
-    """Executor on a Dask cluster; see :func:`connect` for the errors of a cluster that does not respond.
+    """Executor on the Dask cluster of a scheduler's address, such as ``"tcp://host:8786"``; see :func:`connect`.
 
-    Parameters
-    ----------
-    address : str
-        Address of the scheduler, such as ``"tcp://host:8786"``.
-    needs : sequence of str
-        Packages that the tasks need besides those of netsim; workers must have the versions of this process.
+    Workers must have this process's versions of the packages in ``needs``, besides those of netsim.
     """
 
     def __init__(self, address: str, needs: Sequence[str] = ()) -> None:
@@ -218,15 +214,8 @@ class ClusterExecutor(Executor):
                 self._wanted.update(error.args)
                 self._send(call)
         except (CancelledError, OSError):      # lost with a worker that held its data, or with the scheduler
-            call.losses += 1
             with self._lock:
-                if call.losses > MOST_LOSSES:
-                    self._end(call, WorkerError(f"the data of a task were lost {call.losses} times with workers of "
-                                                f"{self._address}"))
-                    return
-                if call.losses > 1:
-                    self._sent.clear()
-                self._send(call)
+                self._send_again(call)
         except Exception as error:
             with self._lock:
                 self._end(call, _explained(error, self._address))
@@ -235,6 +224,16 @@ class ClusterExecutor(Executor):
                 self.processors.add(its_processor)
                 del self._calls[call]
             call.future.set_result(result)
+
+    def _send_again(self, call: _Call) -> None:
+        call.losses += 1
+        if call.losses > MOST_LOSSES:
+            self._end(call, WorkerError(f"the data of a task were lost {call.losses} times with workers of "
+                                        f"{self._address}"))
+            return
+        if call.losses > 1:
+            self._sent.clear()
+        self._send(call)
 
     def _fetch(self, remote: Any) -> Any:
         """Return the result; Dask never completes a transfer during which the connection is lost."""
@@ -291,22 +290,7 @@ def connect(address: str, packages: Mapping[str, str]) -> Any:
 
     Raise InputError if the scheduler does not respond, has no workers, or workers with other versions.
     """
-    try:
-        distributed: Any = import_module("distributed")      # an extra
-    except ImportError:
-        raise InputError("needs", "--cluster", expected="Dask", hint="pip install 'netsim[cluster]'") from None
-    separate_generators()
-    for chatty in ("distributed.client", "tornado.application"):
-        logging.getLogger(chatty).setLevel(logging.CRITICAL)                 # errors are reported here, once
-    # A client that failed to connect would try to disconnect when it is garbage-collected: 20 s and a traceback. One
-    # that connected is closed below.
-    quiet = type("Client", (distributed.Client,), {"__del__": lambda self: None})
-    try:
-        client = quiet(address, timeout=PATIENCE_S, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:      # a timeout is an OSError too
-        raise InputError(
-            "needs", "--cluster", f"{address}: {str(error) or type(error).__name__}", "a Dask scheduler that responds",
-            "Start one with `dask scheduler`, and workers with `dask worker ADDRESS --nthreads 1`") from None
+    client = _client_of(address)
     try:
         _check_workers(client, packages)
     except (TimeoutError, OSError):
@@ -318,9 +302,31 @@ def connect(address: str, packages: Mapping[str, str]) -> Any:
     return client
 
 
+def _client_of(address: str) -> Any:
+    try:
+        distributed: Any = import_module("distributed")      # an extra
+    except ImportError:
+        raise InputError("needs", "--cluster", expected="Dask", hint="pip install 'netsim[cluster]'") from None
+    separate_generators()
+    for chatty in ("distributed.client", "tornado.application"):
+        logging.getLogger(chatty).setLevel(logging.CRITICAL)                 # errors are reported here, once
+    # A client that failed to connect would try to disconnect when it is garbage-collected: 20 s and a traceback. One
+    # that connected is closed below.
+    quiet = type("Client", (distributed.Client,), {"__del__": lambda self: None})
+    try:
+        return quiet(address, timeout=PATIENCE_S, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:      # a timeout is an OSError too
+        raise InputError(
+            "needs", "--cluster", f"{address}: {str(error) or type(error).__name__}", "a Dask scheduler that responds",
+            "Start one with `dask scheduler`, and workers with `dask worker ADDRESS --nthreads 1`") from None
+
+
 def _check_workers(client: Any, packages: Mapping[str, str]) -> None:
     """Wait for a worker; raise InputError if one has other packages: one that cannot load a task ends silently."""
     client.wait_for_workers(1, timeout=PATIENCE_S)
+    for worker, there in client.run(resolve_name, f"{__name__}:PATIENCE_S", on_error="return").items():
+        if isinstance(there, Exception):      # installed, as its metadata says, but not where Python finds it
+            raise _other_versions(f"worker {worker} without netsim", f"netsim {version('netsim')}")
     for name, wanted in packages.items():
         for worker, there in client.run(version, name, on_error="return").items():
             if there != wanted:

@@ -19,18 +19,13 @@ class ExecutorFactory:
     at_once: int | None      # points submitted at a time; None: all, the executor has a queue
 
 
-def place_for(workers: int | None, address: str | None) -> ExecutorFactory:
-    """Return the Dask cluster with this scheduler address, or this machine if the address is None.
+def place_for(workers: int | None = None, address: str | None = None) -> ExecutorFactory:
+    """Return the Dask cluster with this scheduler address, or else ``workers`` processes, by default one per core.
 
-    Dask restarts a point whose worker dies.
+    Dask restarts a point whose worker dies; processes end with this one.
     """
-    if address is None:
-        return this_machine(workers)
-    return ExecutorFactory(lambda: ClusterExecutor(address), at_once=None)
-
-
-def this_machine(workers: int | None = None) -> ExecutorFactory:
-    """Return an executor factory with ``workers`` processes, by default one per core, that end with this process."""
+    if address is not None:
+        return ExecutorFactory(lambda: ClusterExecutor(address), at_once=None)
     count = workers or cores()
     # Spawned, not forked: the threads of polars do not survive a fork.
     return ExecutorFactory(lambda: Workers(count, start="spawn"), at_once=count)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsim.base.errors import InputError
-from netsim.base.registry import Entry, Registry
+from netsim.base.fields import options_in
+from netsim.base.registry import Entry, Registry, parameters_of
 from netsim.base.types import Floats, Ints, State, Weights
 
 if TYPE_CHECKING:
@@ -20,29 +20,12 @@ def aggregate(
     settings: Any, weights: Weights, updates: Sequence[Update], server: State, total: int = 0,
     chances: Floats | None = None, steps: tuple[Floats, Sequence[Weights]] | None = None,
 ) -> Weights:
-    """Return the new global model, (P,), from the uploaded ones.
+    """Return the new global model, (P,), from the uploaded ones, by the scenario's [learning] table.
 
-    Parameters
-    ----------
-    settings : Learning
-        The scenario's [learning] table: ``aggregation``, ``optimiser``, ``learning_rate``.
-    weights : array of shape (P,)
-        The present global model.
-    updates : sequence of Update
-        The uploads, in the order in which they are summed.
-    server : dict of str to array
-        State of the server between rounds, updated in place.
-    total : int
-        Training samples of all devices, for ``unbiased``.
-    chances : array of shape (len(updates),), optional
-        Probabilities with which the devices were drawn.
-    steps : tuple, optional
-        Weight of each update and the model that it is a difference from; replaces ``learning.aggregation``.
-
-    Raises
-    ------
-    InputError
-        If a device returned non-finite weights.
+    Updates are summed in their order. ``server`` is the state of the server between rounds, updated in place; ``total``
+    are the training samples of all devices, and ``chances`` the probabilities with which the devices were drawn, for
+    ``unbiased``. ``steps``, the weight of each update and the model that it is a difference from, replaces
+    ``learning.aggregation``.
     """
     for update in updates:
         if not np.isfinite(update.weights).all():
@@ -53,12 +36,11 @@ def aggregate(
     gradients = [update.gradient for update in updates if update.gradient is not None]
     if gradients:      # FEDL's global gradient of the next round
         server["gradient"] = weighted_mean(gradients, [update.samples for update in updates])
-    if settings.optimiser.kind == "none":
-        return goal
-    options = {name: value for name, value in settings.optimiser if name != "kind"}
-    moved, state = OPTIMISERS[settings.optimiser.kind](weights, goal, server, **options)
-    server.update(state)
-    return moved
+    if settings.optimiser.kind != "none":
+        options = options_in(settings.optimiser, "kind")
+        goal, state = OPTIMISERS[settings.optimiser.kind](weights, goal, server, **options)
+        server.update(state)
+    return goal
 
 
 def _mean_model(
@@ -73,7 +55,7 @@ def _mean_model(
                "samples": [update.samples for update in updates], "total": total, "chances": chances}
     name = "weighted" if needs_chances(aggregation) and chances is None else aggregation
     make = AGGREGATIONS.find(name)
-    mean: Weights = make(**{wanted: offered[wanted] for wanted in inspect.signature(make).parameters})
+    mean: Weights = make(**{wanted: offered[wanted] for wanted in parameters_of(make)})
     if name not in AGGREGATIONS and (np.shape(mean) != weights.shape or not np.isfinite(mean).all()):
         raise InputError("wrong-answer", f"aggregation {name}", f"an array of shape {np.shape(mean)}",
                          f"finite weights, {weights.shape}")
@@ -90,15 +72,12 @@ def _add_steps(weights: Weights, updates: Sequence[Update], shares: Floats, star
 
 def needs_chances(aggregation: str) -> bool:
     """Return whether an aggregation uses the probabilities with which devices were drawn."""
-    return "chances" in inspect.signature(AGGREGATIONS.find(aggregation)).parameters
+    return "chances" in parameters_of(AGGREGATIONS.find(aggregation))
 
 
 def _check_aggregation(name: str, found: Any) -> None:
     """Raise InputError unless ``found`` is a function of ``models`` whose other parameters are all in ``OFFERED``."""
-    try:
-        wanted = list(inspect.signature(found).parameters) if callable(found) else []
-    except (TypeError, ValueError):      # built-in functions without a signature
-        wanted = []
+    wanted = parameters_of(found)
     if "models" not in wanted or not set(wanted) <= set(OFFERED):
         raise InputError("wrong-interface", "learning.aggregation", f"{name}, which is no aggregation",
                          f"a function of models, and of any others of {', '.join(OFFERED)}")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from netsim.base.types import Floats, Ints, State
+from netsim.devices.population import Population
 from netsim.devices.workload import JobSizes
-from netsim.learning.registries import flops_per_sample, samples_without_learning, upload_bits
-
-if TYPE_CHECKING:
-    from netsim.devices.population import Population
-    from netsim.scenario import Scenario
+from netsim.learning.registries import input_shape, upload_bits
+from netsim.scenario import Scenario
 
 Base = Literal["start", "now"]      # an update is relative to the model that its job started from, or to the newest
 
@@ -54,8 +52,19 @@ class Learning:
         return JobSizes.of(scenario, population, upload_bits(scenario))
 
     def flops_per_sample(self, scenario: Scenario) -> float | None:
-        """Return the FLOP of training on one sample; None if no device's cycles depend on them."""
-        return flops_per_sample(scenario)
+        """Return the FLOP of training on one sample; None if no device's cycles depend on them.
+
+        ``learning.flops_per_sample``, or else the count of the model, which is built without loading a known dataset.
+        """
+        learning = scenario.learning
+        if learning.flops_per_sample is not None or not any(table.counts_flops for table in scenario.population):
+            return learning.flops_per_sample
+        from netsim.learning.flops import count_flops
+
+        assert learning.model_name is not None      # the scenario was checked
+        assert learning.dataset is not None
+        shape, classes, tokens = input_shape(learning.dataset, learning.root)
+        return count_flops(learning.model_name, shape, classes, learning.model_options, tokens=tokens)
 
     def device_columns(self) -> Mapping[str, Any]:
         """Return columns about each device's data for the table of devices."""
@@ -69,17 +78,10 @@ class Learning:
         """Prepare to continue after a round (0: before the first)."""
 
     def prepare(self, jobs: Mapping[int, int], version: int, round: int | None = None) -> None:
-        """Register jobs that train from the present model.
+        """Register jobs (device by number) that train from the present model, which is kept while one is running.
 
-        Parameters
-        ----------
-        jobs : mapping of int to int
-            Device of each job number.
-        version : int
-            Version of the present model, which is kept while one of the jobs is running.
-        round : int, optional
-            Round of a cohort, which trains in groups. Without it, each job is trained alone, so that its update
-            depends on the job only.
+        The jobs of a ``round`` are a cohort, which trains in groups. Without it, each job is trained alone, so that its
+        update depends on the job only.
         """
 
     def start(self, jobs: Sequence[TrainedJob]) -> None:
@@ -91,18 +93,10 @@ class Learning:
     def aggregate(
         self, jobs: Sequence[int], weights: Floats | None, base: Base = "start", chances: Floats | None = None,
     ) -> None:
-        """Aggregate the updates of jobs into a new global model: w + sum_i weights_i (x_i - base_i).
+        """Aggregate the updates of jobs, in their order, into a new global model: w + sum_i weights_i (x_i - base_i).
 
-        Parameters
-        ----------
-        jobs : sequence of int
-            Job numbers, in the order of summation; x_i is the model that job i has trained.
-        weights : array of shape (len(jobs),) or None
-            Weight of each update; None: by ``learning.aggregation``.
-        base : "start" or "now"
-            base_i is the model that job i started from, or the present model w.
-        chances : array of shape (len(jobs),), optional
-            Selection probabilities of the jobs' devices.
+        x_i is the model that job i has trained, base_i the one that it started from, or the present w with "now".
+        Without weights, ``learning.aggregation`` sets them; ``chances`` are the selection probabilities of the devices.
         """
 
     def alignment(self, jobs: Sequence[int]) -> Floats:
@@ -139,7 +133,12 @@ class NoLearning(Learning):
 
     @classmethod
     def of(cls, scenario: Scenario, seed: int) -> NoLearning:
-        return cls(scenario.size, samples_without_learning(scenario, seed))
+        """Return the backend; the partition determines the samples of devices with ``samples = "auto"``."""
+        if all(table.samples != "auto" for table in scenario.population):
+            return cls(scenario.size, None)
+        from netsim.learning.local_training import split
+
+        return cls(scenario.size, np.array([len(part) for part in split(scenario, seed)], dtype=np.int64))
 
     def columns(self) -> Mapping[str, Callable[[], Any]]:
         def unknown() -> Floats:

@@ -69,12 +69,8 @@ class Network:
         """Return the initial values of the trained parameters, flat."""
         return self._initial.astype(np.float32)
 
-    def stack(self, weights: Weights, count: int = 1) -> list[Tensor]:
-        """Return ``count`` copies of a flat model: a new tensor (count, *shape) per parameter."""
-        return self.stack_rows([weights] * count)
-
-    def stack_rows(self, models: Sequence[Weights]) -> list[Tensor]:
-        """Return several flat models as one tensor (count, *shape) per parameter.
+    def stack(self, *models: Weights) -> list[Tensor]:
+        """Return copies of flat models as one tensor (count, *shape) per parameter.
 
         Convolution kernels are channels-last in memory, as the images are: fastest on a CPU.
         """

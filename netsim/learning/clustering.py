@@ -15,10 +15,9 @@ from netsim.base.types import Ints, Weights
 
 @dataclass(frozen=True, eq=False)
 class Clustering:
-    """Cluster of each device, 0 … clusters - 1, and the wall time of K-means in seconds (never part of a trace)."""
+    """Cluster of each device, from 0 on, and the wall time of K-means in seconds (never part of a trace)."""
 
     labels: Ints
-    clusters: int
     seconds: float
 
 
@@ -41,12 +40,12 @@ def cluster_devices(
     start = time.perf_counter()
     # Several threads sum in varying order: bits would differ between runs.
     with threadpool_limits(limits=1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)    # fewer clusters than requested: see Clustering.clusters
+        warnings.simplefilter("ignore", ConvergenceWarning)    # of fewer clusters than requested
         found = KMeans(clusters, n_init=10, random_state=seed).fit_predict(features)
     seconds = time.perf_counter() - start
     _, first, labels = np.unique(found, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))
-    return Clustering(rank[labels].astype(np.int64), len(first), seconds)
+    return Clustering(rank[labels].astype(np.int64), seconds)
 
 
 def ari(labels: Ints, truth: Ints) -> float:

@@ -92,30 +92,12 @@ def stored_type(shape: Sequence[int], dtype: np.dtype[Any]) -> type[np.generic] 
 def decoded(images: Any, labels: Any, train: int, names: Sequence[str]) -> Dataset:
     """Build a dataset from arrays; a user's own dataset function returns its result.
 
+    ``images`` are the inputs, the ``train`` training samples first, then the test samples: images (samples, height,
+    width[, channels]) of bytes or floats, a table of float features (samples, features), or tokens (samples, length),
+    whole numbers such as the letters of a text. ``labels`` are classes from 0 to len(names) - 1.
+
     Images and features are standardised by the mean and standard deviation of each channel, or of each feature, over
     the training samples. Tokens reach the model as they are.
-
-    Parameters
-    ----------
-    images : array, shape (samples, height, width[, channels]), (samples, features) or (samples, length)
-        Inputs, training samples first, in any memory layout. Images are uint8 or float, greyscale without a channel
-        axis; a table of features is float; whole numbers with two axes are tokens, such as the letters of a text.
-    labels : array of int, shape (samples,)
-        Class of each sample, 0 to len(names) - 1.
-    train : int
-        Number of training samples; the others are test samples.
-    names : sequence of str
-        Class names.
-
-    Returns
-    -------
-    Dataset
-        Inputs and labels, split into training and test sets.
-
-    Raises
-    ------
-    InputError
-        If a type, shape or label is invalid.
     """
     try:
         images, labels = np.asarray(images), np.asarray(labels)
@@ -281,14 +263,6 @@ def check_classes(labels: Ints, train: int, names: Sequence[str], where: Path) -
                              "training and test images of every class")
 
 
-def _check_size(file: Path, size: tuple[int, int], count: int) -> None:
-    width, height = size
-    if width * height > MOST_PIXELS:
-        raise InputError("out-of-range", str(file), f"{width}x{height} pixels",
-                         f"at most {MOST_PIXELS / 1e6:g} million")
-    check_memory(file, 3 * width * height * count, f"{count:,} images of {width}x{height} pixels")
-
-
 def check_memory(file: Path, size: int, what: str) -> None:
     """Raise InputError, before decoding, if the data exceed MOST_DECODED or the free memory."""
     room = min(MOST_DECODED, available_memory())
@@ -298,34 +272,40 @@ def check_memory(file: Path, size: int, what: str) -> None:
 
 
 def _decode(files: list[Path]) -> NDArray[np.uint8]:
-    from PIL import Image
-
-    images: NDArray[np.uint8] | None = None
-    colour = False
+    first, colour = _pixels(files[0], len(files))
+    images = np.empty((len(files), *first.shape), dtype=np.uint8)
     for position, file in enumerate(files):
-        try:
-            with (warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning),
-                  open_to_read(file, "an image", MOST_IMAGE_BYTES) as opened,
-                  Image.open(opened, formats=IMAGE_FORMATS) as image):      # decoders of other formats are not run
-                _check_size(file, image.size, len(files))      # before anything is decoded
-                if image.mode.startswith(("I", "F")):      # Pillow would clip values above 255
-                    raise InputError("unsupported", str(file), f"mode {image.mode}", "8 bits a pixel and channel")
-                colour = colour or image.mode not in ("1", "L", "LA")
-                pixels = np.asarray(image.convert("RGB"))
-        except InputError:
-            raise
-        except Exception as error:      # damaged images raise many exceptions
-            raise InputError("unreadable", str(file), f"{type(error).__name__}: {error}",
-                             f"an image ({', '.join(IMAGE_FORMATS)})", "Replace or delete it") from error
-        if images is None:
-            images = np.empty((len(files), *pixels.shape), dtype=np.uint8)
-        if pixels.shape != images.shape[1:]:
-            (height, width), (first_height, first_width) = pixels.shape[:2], images.shape[1:3]
+        pixels, coloured = (first, colour) if position == 0 else _pixels(file, len(files))
+        if pixels.shape != first.shape:
+            (height, width), (first_height, first_width) = pixels.shape[:2], first.shape[:2]
             raise InputError("conflict", str(file), f"{width}x{height} pixels",
                              f"{first_width}x{first_height}, the size of {files[0]}", "Bring all to one size")
         images[position] = pixels
-    assert images is not None
+        colour = colour or coloured
     return images if colour else np.ascontiguousarray(images[..., :1])
+
+
+def _pixels(file: Path, count: int) -> tuple[NDArray[np.uint8], bool]:
+    """Return the red, green and blue of an image, one of ``count``, and whether its file may hold colours."""
+    from PIL import Image
+
+    try:
+        with (warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning),
+              open_to_read(file, "an image", MOST_IMAGE_BYTES) as opened,
+              Image.open(opened, formats=IMAGE_FORMATS) as image):      # decoders of other formats are not run
+            width, height = image.size
+            if width * height > MOST_PIXELS:      # before anything is decoded
+                raise InputError("out-of-range", str(file), f"{width}x{height} pixels",
+                                 f"at most {MOST_PIXELS / 1e6:g} million")
+            check_memory(file, 3 * width * height * count, f"{count:,} images of {width}x{height} pixels")
+            if image.mode.startswith(("I", "F")):      # Pillow would clip values above 255
+                raise InputError("unsupported", str(file), f"mode {image.mode}", "8 bits a pixel and channel")
+            return np.asarray(image.convert("RGB")), image.mode not in ("1", "L", "LA")
+    except InputError:
+        raise
+    except Exception as error:      # damaged images raise many exceptions
+        raise InputError("unreadable", str(file), f"{type(error).__name__}: {error}",
+                         f"an image ({', '.join(IMAGE_FORMATS)})", "Replace or delete it") from error
 
 
 def find_cifar10(root: Path) -> list[Path]:

@@ -1,21 +1,8 @@
-"""Datasets for training, decoded once and shared by all workers.
+"""Datasets for training, decoded once and cached on disk as memory-mapped arrays, so that workers share their pages.
 
-| name | source |
-|---|---|
-| ``digits`` | scikit-learn's 1,797 handwritten digits, scaled to 28x28; always available |
-| ``mnist``, ``fashion-mnist`` | the IDX files below ROOT, as torchvision lays them out; Debian's package for Fashion |
-| ``cifar10`` | torchvision's layout below ROOT, or an image folder ``cifar10-images`` |
-| ``image-folder`` | ``ROOT/train/CLASS/*`` and ``ROOT/test/CLASS/*``, images of one size |
-| ``arrays`` | numpy arrays in ROOT, a ``.npz`` file or the folder of one |
-
-A user's own dataset, ``"package.module:function"``, is a function with this interface::
-
-    def dataset(root: Path) -> Dataset
-
-``root`` is the folder of ``learning.root``; the function returns
-``netsim.learning.dataset_files.decoded(images, labels, train, names)``, or training and test set as torch's datasets.
-
-Decoded images are cached on disk as memory-mapped arrays, so that forked workers share their pages.
+A user's own dataset, ``"package.module:function"``, is a function of ``root``, the folder of ``learning.root``, that
+returns ``netsim.learning.dataset_files.decoded(images, labels, train, names)``, or training and test set as torch's
+datasets.
 """
 
 from __future__ import annotations
@@ -67,9 +54,7 @@ FASHION_MNIST = Source(
     "or Debian's package dataset-fashion-mnist",
 )
 CIFAR10 = Source(
-    lambda root: dataset_files.find_cifar10(root),
-    lambda files: dataset_files.read_cifar10(files),
-    lambda root: dataset_files.download("CIFAR10", root),
+    dataset_files.find_cifar10, dataset_files.read_cifar10, lambda root: dataset_files.download("CIFAR10", root),
     "cifar-10-batches-py/, or the images as cifar10-images/train/CLASS/* and cifar10-images/test/CLASS/*",
 )
 IMAGE_FOLDER = Source(

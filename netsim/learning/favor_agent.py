@@ -15,7 +15,6 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -28,25 +27,12 @@ from netsim.base.types import Floats, Weights
 from netsim.learning.aggregation import weighted_mean
 from netsim.learning.local_training import LocalTrainer, open_trainer
 from netsim.learning.model_buffers import mean_buffers
-
-if TYPE_CHECKING:
-    from netsim.scenario import Scenario
+from netsim.scenario import Scenario
 
 MOST_BYTES = 20_000 * MEGABYTE      # largest policy file
 HIDDEN = 512
 COMPONENTS = 100
 XI = 64      # base of the reward: the last points of accuracy count most
-
-
-class Environment(Protocol):
-    """Reinforcement-learning environment: ``step(device)`` returns the next state, the reward, and whether it ends."""
-
-    @property
-    def actions(self) -> int: ...
-
-    def reset(self) -> Weights: ...
-
-    def step(self, action: int) -> tuple[Weights, float, bool]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +112,8 @@ class FederatedEnvironment:
     """Environment of the agent: one device trains per round, and its model becomes the global model.
 
     An episode starts after a first round of all devices, the same each time, and ends at the target accuracy or
-    after ``rounds`` rounds. The reward is Xi^(accuracy - target) - 1: negative below the target.
+    after ``rounds`` rounds. ``step`` returns the next state, the reward, and whether the episode has ended. The reward
+    is Xi^(accuracy - target) - 1: negative below the target.
     """
 
     def __init__(self, learner: LocalTrainer, target: float, rounds: int) -> None:
@@ -177,8 +164,6 @@ def policy_for(
 
 @dataclass(frozen=True)
 class EpisodeProgress:
-    """Progress of training after an episode."""
-
     episode: int
     steps: int
     total_reward: float
@@ -203,10 +188,9 @@ class QLearning:
 
 
 def train_policy(
-    environment: Environment, episodes: int, seed: int = 0, how: QLearning = QLearning(),
+    environment: FederatedEnvironment, episodes: int, seed: int = 0, how: QLearning = QLearning(),
     progress: Callable[[EpisodeProgress], None] | None = None,
 ) -> nn.Sequential:
-    """Return the Q-network after training for ``episodes`` episodes."""
     rng = np.random.default_rng(seed)
     online = _network(len(environment.reset()), environment.actions, rng=rng)
     target = deepcopy(online)

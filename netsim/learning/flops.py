@@ -25,34 +25,12 @@ SPEED_BATCH, SPEED_BATCHES = 64, 12      # of the measurement of this machine's 
 def flops_of(module: nn.Module, shape: Shape, name: str = "", *, tokens: bool = False) -> float:
     """Count the floating-point operations of training a module on one sample, forward and backward.
 
-    Matrix products and convolutions count, two operations for each multiplication and addition, as
-    ``torch.utils.flop_counter`` has it; the backward pass of a grouped convolution counts by its groups, where torch
-    counts it as if there were none (nine times too much for a MobileNet). The module is copied to torch's "meta"
-    device, where shapes are computed but no numbers; a module that needs numbers is run on a copy.
+    The module maps samples (batch, *shape) to logits (batch, classes); ``name`` is for messages. Matrix products and
+    convolutions count, two operations for each multiplication and addition, as ``torch.utils.flop_counter`` has it; the
+    backward pass of a grouped convolution counts by its groups, where torch counts it as if there were none (nine times
+    too much for a MobileNet). A copy of the module on torch's "meta" device computes shapes but no numbers; if it needs
+    numbers, a copy is run.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Maps samples (batch, *shape) to logits (batch, classes). It is not changed.
-    shape : tuple of int
-        Shape of a sample, such as channels, height and width of an image.
-    name : str
-        Name of the model, for messages.
-    tokens : bool
-        Whether samples are token numbers.
-
-    Returns
-    -------
-    float
-        FLOP per sample.
-
-    Raises
-    ------
-    InputError
-        If the module fails, or consists of operations that torch does not count.
-
-    Examples
-    --------
     >>> from netsim.models import build_model
     >>> flops_of(build_model("fashion-cnn", (1, 28, 28), 10), (1, 28, 28))
     1824960.0
@@ -95,26 +73,7 @@ BACKWARD = {torch.ops.aten.convolution_backward: _convolution_backward}
 def count_flops(
     name: str, shape: Shape, classes: int, options: Mapping[str, Any] | None = None, *, tokens: bool = False,
 ) -> float:
-    """Return the FLOP per sample of a model by its name; see :func:`flops_of`. Counts are cached.
-
-    Parameters
-    ----------
-    name : str
-        Name in ``MODELS``, or ``"package.module:Class"``, whose import the caller has permitted.
-    shape : tuple of int
-        Shape of a sample.
-    classes : int
-        Number of classes.
-    options : mapping, optional
-        Options of the model.
-    tokens : bool
-        Whether samples are token numbers.
-
-    Returns
-    -------
-    float
-        FLOP per sample.
-    """
+    """Return the FLOP per sample of a model by its name, whose import has been permitted. Counts are cached."""
     key = (name, shape, classes, repr(options), MODELS.find(name))      # a notebook may define the name again
     if key not in _COUNTS:
         model = build_model(name, shape, classes, options=options, tokens=tokens)
@@ -126,24 +85,7 @@ _COUNTS: dict[tuple[Any, ...], float] = {}
 
 
 def describe_torchvision(name: str, shape: Shape, classes: int, **options: Any) -> dict[str, Any]:
-    """Return name, parameters and FLOP per sample of a network of torchvision.
-
-    Parameters
-    ----------
-    name : str
-        Name of the function in ``torchvision.models``.
-    shape : tuple of int
-        Shape of an image.
-    classes : int
-        Number of classes.
-    **options : Any
-        Further arguments of the function.
-
-    Returns
-    -------
-    dict
-        As :func:`describe_model`.
-    """
+    """Return name, parameters and FLOP per sample of a network that a function of ``torchvision.models`` makes."""
     from netsim.learning.dataset_files import torchvision_datasets
 
     torchvision_datasets()      # imports torchvision, whatever torch it was built for
@@ -155,19 +97,7 @@ def describe_torchvision(name: str, shape: Shape, classes: int, **options: Any) 
 def describe_model(name: str, shape: Shape | None = None, classes: int = 10) -> dict[str, Any]:
     """Return name, parameters and FLOP per sample of a model, as ``netsim models --json`` prints them.
 
-    Parameters
-    ----------
-    name : str
-        Name in ``MODELS``, or ``"package.module:Class"``, whose import the caller has permitted.
-    shape : tuple of int, optional
-        Channels, height and width of an image; by default those that a built-in model was designed for.
-    classes : int
-        Number of classes.
-
-    Returns
-    -------
-    dict
-        ``{"name": str, "parameters": int, "flops_per_sample": int}``
+    ``shape`` is by default that of the images for which a built-in model was designed.
     """
     images = shape or (MODELS[name].shape if name in MODELS else OWN_SHAPE)
     return _described(name, build_model(name, images, classes), images)
@@ -186,12 +116,7 @@ def counted_during(run: Callable[[], object]) -> float:
 
 
 def speed_of_this_machine() -> float:
-    """Measure the speed of training a convolutional network on one core of this machine.
-
-    Returns
-    -------
-    float
-        FLOP per CPU second: the best of several batches of the model mnist-cnn.
+    """Return the FLOP per CPU second of training mnist-cnn on one core of this machine, in the best of several batches.
     """
     model, shape = build_model("mnist-cnn", (1, 28, 28), 10), (1, 28, 28)
     images, labels = torch.zeros(SPEED_BATCH, *shape), torch.zeros(SPEED_BATCH, dtype=torch.long)

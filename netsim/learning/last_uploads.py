@@ -10,7 +10,7 @@ import numpy as np
 from netsim.base.checksummed import read_arrays, write_arrays
 from netsim.base.errors import InputError
 from netsim.base.files import allocate_file
-from netsim.base.types import Ints, Weights
+from netsim.base.types import Ints, Weights, read_only
 
 TABLE = "uploads.f32"
 JOURNAL = "uploads-journal.npz"
@@ -75,13 +75,6 @@ class UploadTable:
         del self._table
         for name in (TABLE, JOURNAL):
             self._journal.with_name(name).unlink(missing_ok=True)
-
-
-def read_only(weights: Weights) -> Weights:
-    """Return a read-only view of the weights."""
-    view = weights.view()
-    view.flags.writeable = False
-    return view
 
 
 def _damaged(path: Path, found: str | None = None) -> InputError:

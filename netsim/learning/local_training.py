@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -35,9 +35,7 @@ from netsim.learning.registries import permit_learning
 from netsim.learning.sgd import Task, Update
 from netsim.learning.training_cache import TrainingCache
 from netsim.learning.worker_tasks import WorkerTask, evaluate_samples, train_devices
-
-if TYPE_CHECKING:
-    from netsim.scenario.schema import Scenario
+from netsim.scenario import Scenario
 
 T = TypeVar("T")
 PAIR = 12      # most devices of two groups: stacking more than six does not make training faster
@@ -169,20 +167,19 @@ class LocalTrainer:
 
     def local_loss(self, weights: Weights, devices: Sequence[int], buffers: Floats | None = None) -> Floats:
         """Return the mean loss of the model on each device's samples; ``buffers`` has a row per device."""
-        rows = [None] * len(devices) if buffers is None else buffers
-        return np.array([losses.mean() for losses, _ in self._on_own_samples(weights, devices, rows)])
+        return np.array([losses.mean() for losses, _ in self._on_own_samples(weights, devices, buffers)])
 
     def local_accuracy(self, weights: Weights, devices: Sequence[int]) -> Floats:
-        """Return the accuracy of the model on each device's samples."""
-        answers = self._on_own_samples(weights, devices, [None] * len(devices))
+        answers = self._on_own_samples(weights, devices)
         return np.array([(guesses == self._work.data.train_labels[self._parts[device]]).mean()
                          for device, (_, guesses) in zip(devices, answers, strict=True)])
 
     def _on_own_samples(
-        self, weights: Weights, devices: Sequence[int], buffers: Sequence[Floats | None] | Floats,
+        self, weights: Weights, devices: Sequence[int], buffers: Floats | None = None,
     ) -> list[tuple[Floats, Ints]]:
+        rows = [None] * len(devices) if buffers is None else buffers
         futures = [self._executor.submit(evaluate_samples, self._work, weights, self._parts[device], row, train=True)
-                   for device, row in zip(devices, buffers, strict=True)]
+                   for device, row in zip(devices, rows, strict=True)]
         return [_result(future) for future in futures]
 
 
@@ -191,27 +188,10 @@ def open_trainer(
     scenario: Scenario, seed: int, workers: int | None = None, shared: TrainingCache | None = None, *,
     cluster: str | None = None, allow_import: bool = False,
 ) -> Iterator[LocalTrainer]:
-    """Open the learner of a scenario with its own workers; they end with the block.
+    """Yield local training and evaluation of a scenario in worker processes, by default one per core.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Its [learning] table names dataset, partition and model.
-    seed : int
-        Seed of the run.
-    workers : int, optional
-        Worker processes; by default one per core.
-    shared : TrainingCache, optional
-        Folder of training results shared with other runs.
-    cluster : str, optional
-        Address of a Dask scheduler whose workers train instead.
-    allow_import : bool
-        Permit code of packages that were not made for netsim.
-
-    Yields
-    ------
-    Learner
-        Local training and evaluation.
+    On a ``cluster`` (address of a Dask scheduler) its workers train instead. Results are ``shared`` with other runs.
+    ``allow_import`` permits code of packages that were not made for netsim.
     """
     permit_learning(scenario, allow_import=allow_import)
     parts = split(scenario, seed)

@@ -104,6 +104,11 @@ def _check_headers(file: Path, headers: dict[str, Header]) -> None:
     names = headers.get("names")
     if names and (len(names.shape) != 1 or names.dtype.kind not in "USiu" or names.shape[0] > MOST_CLASSES):
         raise InputError("wrong-type", f"{file}: names", str(names), "a name for each class")
+    _check_size(file, headers)
+
+
+def _check_size(file: Path, headers: dict[str, Header]) -> None:
+    first = headers[ARRAYS[0]]
     item = max(first.dtype.itemsize, np.dtype(first.kept).itemsize)
     sizes = [math.prod(headers[name].shape) * item for name in ARRAYS[::2]]
     beside = sum(math.prod(header.shape) * header.dtype.itemsize for name, header in headers.items()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from netsim.base.errors import InputError
-from netsim.base.fields import Fraction, Model, Natural, Positive
+from netsim.base.fields import Fraction, Natural, Positive, options_in
 from netsim.base.figures import as_it_stands, new_figure, save_figure
 from netsim.base.files import MEGABYTE, expanded, read_json
 from netsim.base.options import with_options
@@ -29,36 +29,14 @@ MOST_BYTES = 500 * MEGABYTE      # largest partition file
 
 
 def partition(labels: Ints, settings: Any, samples: Ints | None, devices: int, rng: np.random.Generator) -> list[Ints]:
-    """Return the sample indices of each device.
+    """Return the indices of each device's training samples; ``labels`` has the class of each training sample.
 
-    A partition of the user's own, ``kind = "package.module:function"``, has the interface
-    ``function(labels, samples, rng, **options) -> list of integer arrays``, one array per device.
-
-    Parameters
-    ----------
-    labels : array of int, shape (T,)
-        Class of each training sample.
-    settings : Partition
-        ``kind`` and its options (sigma, alpha, per_device or path).
-    samples : array of int, shape (devices,), optional
-        D_n of each device. Devices with 0, or all if it is None, share the remaining samples evenly. Kind ``file``
-        determines D_n itself.
-    devices : int
-        Number of devices.
-    rng : numpy.random.Generator
-        Stream "partition" of the run.
-
-    Returns
-    -------
-    list of array of int
-        Indices into ``labels``, one array per device.
-
-    Raises
-    ------
-    InputError
-        If there are fewer samples than devices, or a user's function returns something else.
+    ``settings`` is the table ``learning.partition``: ``kind`` and its options. A partition of the user's own, ``kind =
+    "package.module:function"``, has the interface ``function(labels, samples, rng, **options) -> list of integer
+    arrays``, one array per device. Devices with 0 ``samples``, or all if it is None, share the remaining samples
+    evenly; kind ``file`` determines D_n itself.
     """
-    rule = PARTITIONS.make(settings.kind, partition_options(settings))
+    rule = PARTITIONS.make(settings.kind, options_in(settings, "kind"))
     if len(labels) < devices:
         raise InputError("infeasible", "learning.partition", pluralize(len(labels), "training sample"),
                          f"at least one for each of {pluralize(devices, 'device')}")
@@ -71,12 +49,6 @@ def partition(labels: Ints, settings: Any, samples: Ints | None, devices: int, r
     if settings.kind not in PARTITIONS:
         return _checked(settings.kind, parts, devices, len(labels))
     return parts
-
-
-def partition_options(settings: Any) -> dict[str, Any]:
-    """Return all keys of the table except ``kind``."""
-    keys = dict(settings) if isinstance(settings, Model) else vars(settings)
-    return {name: value for name, value in keys.items() if name != "kind"}
 
 
 def _checked(kind: str, parts: Any, devices: int, stock: int) -> list[Ints]:

@@ -6,18 +6,13 @@ torch is imported only where a model is built, so that checking a scenario and p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from netsim.base.types import Ints
+from netsim.base.fields import options_in
 from netsim.learning.aggregation import AGGREGATIONS
 from netsim.learning.datasets import DATASETS, KNOWN, ROOT, load_dataset
-from netsim.learning.partition import PARTITIONS, partition_options
+from netsim.learning.partition import PARTITIONS
 from netsim.models import MODELS
-
-if TYPE_CHECKING:
-    from netsim.scenario import Scenario
+from netsim.scenario import Scenario
 
 __all__ = ["AGGREGATIONS", "DATASETS", "MODELS", "PARTITIONS"]
 
@@ -34,7 +29,7 @@ def permit_learning(scenario: Scenario, *, allow_import: bool = False) -> None:
 def check_learning(scenario: Scenario) -> None:
     """Raise InputError for unknown names or options; a built-in model without options is not imported."""
     learning = scenario.learning
-    PARTITIONS.options(learning.partition.kind, partition_options(learning.partition))
+    PARTITIONS.options(learning.partition.kind, options_in(learning.partition, "kind"))
     if learning.dataset is not None:
         DATASETS.find(learning.dataset)
     if learning.model_name is not None and (learning.model_name not in MODELS or learning.model_options):
@@ -61,22 +56,6 @@ def layers_of(scenario: Scenario) -> Mapping[str, slice] | None:
     return network.layers
 
 
-def flops_per_sample(scenario: Scenario) -> float | None:
-    """Return the FLOP of training on one sample; None if no population has ``cycles_per_sample = "auto"``.
-
-    ``learning.flops_per_sample``, or else the count of the model, which is built without loading a known dataset.
-    """
-    learning = scenario.learning
-    if learning.flops_per_sample is not None or not any(table.counts_flops for table in scenario.population):
-        return learning.flops_per_sample
-    from netsim.learning.flops import count_flops
-
-    assert learning.model_name is not None      # the scenario was checked
-    assert learning.dataset is not None
-    shape, classes, tokens = input_shape(learning.dataset, learning.root)
-    return count_flops(learning.model_name, shape, classes, learning.model_options, tokens=tokens)
-
-
 def input_shape(dataset: str, root: str | None) -> tuple[tuple[int, ...], int, bool]:
     """Return the shape of a sample, the number of classes, and whether samples are tokens; load unknown data only."""
     if dataset in KNOWN:
@@ -92,12 +71,3 @@ def upload_bits(scenario: Scenario) -> float:
     from netsim.learning.local_training import count_parameters
 
     return scenario.bits(count_parameters(scenario))
-
-
-def samples_without_learning(scenario: Scenario, seed: int) -> Ints | None:
-    """Return D_n of each device if the partition determines it (``samples = "auto"``), else None."""
-    if all(table.samples != "auto" for table in scenario.population):
-        return None
-    from netsim.learning.local_training import split
-
-    return np.array([len(part) for part in split(scenario, seed)], dtype=np.int64)

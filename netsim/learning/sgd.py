@@ -118,13 +118,13 @@ class _Group:
     ) -> None:
         self.network, self.data, self.plans, self.settings = network, data, plans, settings
         self.inputs = Standardise(data.mean, data.deviation, network.device)
-        self.models = network.stack(weights, len(plans))
+        self.models = network.stack(*[weights] * len(plans))
         self.velocities = [torch.zeros_like(parameter) for parameter in self.models] if settings.momentum else []
         self.origin = network.stack(weights) if settings.proximal else None
         self.drift: list[Tensor] | None = None
         if settings.fedl is not None and gradient is not None:
             own = [full_gradient(network, data, weights, plan.task.samples) for plan in plans]
-            self.drift = network.stack_rows([np.float32(settings.fedl) * gradient - g for g in own])
+            self.drift = network.stack(*(np.float32(settings.fedl) * gradient - g for g in own))
         self.losses = torch.zeros(len(plans[0].batches), len(plans), device=network.device)
         self.before: list[list[Tensor]] = [[] for _ in plans]     # models and velocities at the start of the last epoch
 

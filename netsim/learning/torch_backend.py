@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from netsim.base.types import Floats, Ints, State, Weights
+from netsim.base.types import Floats, Ints, State, Weights, read_only
 from netsim.learning.aggregation import aggregate
 from netsim.learning.backend import Base, Evaluation, Learning, TrainedJob
-from netsim.learning.last_uploads import UploadTable, read_only
+from netsim.learning.last_uploads import UploadTable
 from netsim.learning.local_training import LocalTrainer, Training
 from netsim.learning.model_buffers import DeviceBuffers
 from netsim.learning.sgd import Update
-
-if TYPE_CHECKING:
-    from netsim.scenario import Scenario
+from netsim.scenario import Scenario
 
 
 @dataclass(eq=False)
@@ -78,7 +76,7 @@ class TorchBackend(Learning):
 
         return {
             "loss": lambda: self._loss.copy(), "gradient_norm": lambda: self._gradient_norm.copy(),
-            "global_weights": lambda: read_only(self._weights),
+            "global_weights": lambda: read_only(self._weights.view()),
             "local_weights": lambda: self._table.weights if self._table else None,
             "layers": lambda: self._learner.layers, "local_loss": lambda: local_loss,
             "classes": lambda: self._learner.classes,
@@ -173,6 +171,8 @@ class TorchBackend(Learning):
         models = [state["weights"], *state.get("flying.models", ())]
         if any(model.shape != (self._learner.parameters,) for model in models):
             raise ValueError(f"it does not hold a model of {self._learner.parameters} parameters")
+        if any(state[name].shape != self._loss.shape for name in ("loss", "gradient_norm")):
+            raise ValueError(f"it is not about {len(self._loss)} devices")
         self._weights = state["weights"]
         self._sums = state["uploads"] if self._keeps_models else None
         self._buffers.restore(state)

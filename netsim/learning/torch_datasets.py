@@ -17,27 +17,11 @@ from netsim.learning.dataset_files import INPUTS, Dataset, check_memory, decoded
 
 
 def from_torch(train: Any, test: Any, names: Sequence[str] | None = None) -> Dataset:
-    """Build a dataset from two torch datasets; a dataset function may also return the pair (train, test) itself.
+    """Build a dataset from two torch datasets or lists of pairs (input, label).
 
-    Every sample is read once, so a random transform is drawn once and not in every epoch. Tensors of images are
-    (channels, height, width), as torch keeps them; arrays and pictures have their channels last.
-
-    Parameters
-    ----------
-    train, test : torch.utils.data.Dataset
-        Map-style datasets, or lists; each sample is a pair (input, label).
-    names : sequence of str, optional
-        Class names; by default ``train.classes``, or the numbers of the classes.
-
-    Returns
-    -------
-    Dataset
-        Inputs and labels as arrays.
-
-    Raises
-    ------
-    InputError
-        If a part has no length or no samples, or inputs differ in shape.
+    A dataset function may also return the pair (train, test) itself. Every sample is read once, so a random transform
+    is drawn once and not in every epoch. Tensors of images are (channels, height, width), as torch keeps them; arrays
+    and pictures have their channels last. ``names`` are the classes, by default ``train.classes`` or their numbers.
     """
     parts = [_part(name, part) for name, part in (("training set", train), ("test set", test))]
     labels = np.concatenate([part[1] for part in parts])
@@ -51,7 +35,6 @@ def from_torch(train: Any, test: Any, names: Sequence[str] | None = None) -> Dat
 
 
 def _part(name: str, part: Any) -> tuple[NDArray[Any], Ints]:
-    """Return all inputs and labels of a part."""
     if not (hasattr(part, "__len__") and hasattr(part, "__getitem__")) or not len(part):
         raise InputError("wrong-type", name, described(part), "a dataset with __len__, __getitem__ and some samples")
     first = _sample(name, part, 0)[0]

@@ -10,7 +10,7 @@ from netsim.base.errors import InputError
 from netsim.cli import main
 from netsim.devices.population import draw_population
 from netsim.devices.workload import JobSizes
-from netsim.learning.registries import flops_per_sample
+from netsim.learning.backend import Learning
 from netsim.run import Run
 from netsim.scenario import load_scenario
 from netsim.simulation import simulate
@@ -21,7 +21,7 @@ AUTO = {f"{CPU}.cycles_per_sample": "auto", f"{CPU}.flops_per_cycle": 2.0}
 
 def cycles(changes, samples=None):
     scenario = load_scenario("tiny", changes)
-    population = draw_population(scenario, 0, samples, flops_per_sample(scenario))
+    population = draw_population(scenario, 0, samples, Learning().flops_per_sample(scenario))
     return JobSizes.of(scenario, population, 1.0).cycles
 
 

@@ -33,6 +33,7 @@ def version(name, found=metadata.version):
     return found(name)
 metadata.version = version
 """
+NOT_IMPORTABLE = "import sys; sys.modules['netsim'] = None"      # installed, but Python does not find its folder
 
 
 @contextmanager
@@ -226,8 +227,9 @@ def test_a_scheduler_that_dies_in_mid_round(
 
 
 @pytest.mark.extended
-def test_a_worker_without_netsim_is_named(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(WITHOUT_NETSIM)
+@pytest.mark.parametrize("lacks", [WITHOUT_NETSIM, NOT_IMPORTABLE], ids=["not installed", "not importable"])
+def test_a_worker_without_netsim_is_named(tmp_path: Path, lacks: str) -> None:
+    (tmp_path / "sitecustomize.py").write_text(lacks)
     address = f"tcp://127.0.0.1:{free_port()}"
     with started(*scheduler_at(address), folder="/"), started(
             *worker_of(address), folder="/", env={**os.environ, "PYTHONPATH": str(tmp_path)}):

@@ -20,7 +20,6 @@ def models() -> np.ndarray:
 def test_devices_are_grouped_by_the_layer_asked_for() -> None:
     found = cluster_devices(models(), LAYERS, clusters=3)
     assert found.labels.tolist() == [0, 1, 2, 1, 0, 2, 1]    # numbered as they first appear
-    assert found.clusters == 3
     assert found.seconds > 0
     assert ari(found.labels, np.array([2, 0, 1, 0, 2, 1, 0])) == 1.0
 

@@ -21,6 +21,7 @@ from netsim.executors.workers import open_pool
 from netsim.learning.datasets import load_dataset
 from netsim.learning.local_training import LocalTrainer
 from netsim.learning.partition import partition
+from netsim.scenario.learning import OwnPartition
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Settings:
 
 def parts(sizes: list[int]) -> list[Ints]:
     data = load_dataset("digits")
-    kind = SimpleNamespace(kind="majority", sigma=0.8)
+    kind = OwnPartition.model_construct(kind="majority", sigma=0.8)
     return partition(data.train_labels, kind, np.array(sizes), len(sizes), stream(1, "partition"))
 
 
@@ -63,6 +64,7 @@ def two_rounds(learner: LocalTrainer) -> tuple[Weights, list[Any]]:
     return np.stack([u.weights for u in updates]), facts
 
 
+@pytest.mark.slow
 def test_the_bits_do_not_depend_on_the_number_of_workers() -> None:
     results = []
     for workers in (1, 2, 3):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from refused import refused
 from netsim.base.errors import InputError
 from netsim.base.types import Ints
 from netsim.learning.partition import class_counts, partition
+from netsim.scenario.learning import OwnPartition
 
 LABELS = np.repeat(np.arange(10), 100)
 
@@ -23,7 +23,8 @@ def split(
     kind: str, samples: list[int] | None, devices: int = 10, seed: int = 0, labels: Ints = LABELS, **options: object
 ) -> list[Ints]:
     wanted = None if samples is None else np.array(samples)
-    return partition(labels, SimpleNamespace(kind=kind, **options), wanted, devices, np.random.default_rng(seed))
+    table = OwnPartition.model_construct(kind=kind, **options)
+    return partition(labels, table, wanted, devices, np.random.default_rng(seed))
 
 
 def counts(part: Ints) -> list[int]:
