@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 PARTS = {"compute": ("compute", "throttled"), "upload": ("upload",), "wait": ("wait", "off")}
 DOWNLOAD = "download"                   # an additional part of runs with a downlink
 ALL_PARTS = {DOWNLOAD: (DOWNLOAD,), **PARTS}
-TEXTS, NUMBERS = ("name", "kind"), ("device", "samples", "budget_j", "battery_j")      # columns of devices
+TEXTS = ("name", "kind")                 # columns of devices that reports read
+NUMBERS = ("device", "samples", "budget_j", "battery_j", "x_m", "y_m", "gain")
 LARGEST = 1e150                         # seconds or joules: squares and sums of larger values overflow
 
 
@@ -74,33 +75,37 @@ class RunTables(WithPandas):
         """The trace, after a check that its parts are complete, consecutive and numeric."""
         import polars as pl
 
-        trace = self._sound("trace")
-        seq, name, round_ = pl.col("seq"), pl.col("name"), pl.col("round")
-        gaps, rounds = self.collect(trace.select(
-            seq.ne_missing(pl.int_range(pl.len())).sum().alias("gaps"),
-            round_.filter(name == "round").n_unique().alias("rounds"))).row(0)
+        trace = scan(self.path, "trace", self.last_round, self._checksums)
+        # a counter may be infinite: mains power, or the loss of a diverged model
+        count = (pl.col("kind") == "counter") | pl.col("value").is_between(-LARGEST, LARGEST)
+        numbers = pl.all_horizontal(count, pl.col("t0", "t1", "energy_j").is_between(-LARGEST, LARGEST))
+        invalid, gaps, rounds, numeric = self.collect(trace.select(
+            unsound("trace", self.last_round, self.number_of_devices),
+            pl.col("seq").ne_missing(pl.int_range(pl.len())).any().alias("gaps"),
+            pl.col("round").filter(pl.col("name") == "round").n_unique().alias("rounds"),
+            numbers.all(ignore_nulls=False).alias("numeric"))).row(0)
+        self._refuse(invalid, "trace")
         if gaps or rounds != self.last_round:
             raise InputError("damaged", str(self.path / "trace"), f"{rounds} of {pluralize(self.last_round, 'round')}"
                              f"{', and row numbers with gaps' if gaps else ''}",
                              hint="A part is missing, or belongs to another run")
-        # a counter may be infinite: mains power, or the loss of a diverged model
-        count = (pl.col("kind") == "counter") | pl.col("value").is_between(-LARGEST, LARGEST)
-        sound = trace.select(pl.col("t0", "t1", "energy_j").is_between(-LARGEST, LARGEST), value=count)
-        if not all(self.collect(sound.select(pl.all().all(ignore_nulls=False))).row(0)):
+        if not numeric:
             raise InputError("damaged", str(self.path / "trace"), "times, energies or counts that are no numbers")
         return trace
 
     def _sound(self, table: str) -> pl.LazyFrame:
         """Return a table as a lazy frame, after a check of its files and its values."""
         frame = scan(self.path, table, self.last_round, self._checksums)
-        self._refuse_unsound(table, frame)
+        self._refuse_unsound(table, frame, self.number_of_devices)
         return frame
 
-    def _refuse_unsound(self, table: str, frame: pl.LazyFrame) -> None:
-        devices = self.scenario.size if table == "devices" else self.number_of_devices
-        rows = self.collect(unsound(table, frame, self.last_round, devices)).item()
-        if rows:
-            raise InputError("damaged", str(self.path / table), pluralize(rows, "row") + " with invalid values")
+    def _refuse_unsound(self, table: str, frame: pl.LazyFrame, devices: int) -> None:
+        self._refuse(self.collect(frame.select(unsound(table, self.last_round, devices))).item(), table)
+
+    def _refuse(self, invalid: int, table: str) -> None:
+        if invalid:
+            raise InputError(
+                "damaged", str(self.path / table), pluralize(invalid, "row") + " with invalid values")
 
     @cached_property
     def number_of_devices(self) -> int:
@@ -156,7 +161,7 @@ class RunTables(WithPandas):
         wrong = [name for name in (*TEXTS, *NUMBERS, *fit) if not fit.get(name)]
         if wrong:
             raise InputError("damaged", str(file), f"no column {wrong[0]}, or one of another type")
-        self._refuse_unsound("devices", found.lazy())
+        self._refuse_unsound("devices", found.lazy(), self.scenario.size)
         return found
 
 
@@ -204,33 +209,34 @@ class Run(RunTables):
     def rounds(self) -> pl.DataFrame:
         import polars as pl
 
-        trace = self.scan()
-        name, device = pl.col("name"), pl.col("device")
-        length = pl.col("t1") - pl.col("t0")
-        whole = trace.filter(name == "round").select(
-            "round", "t0", "t1", length.alias("round_s"), pl.col("value").cast(pl.Int32).alias("arrived"))
-        played = trace.filter((pl.col("kind") == "span") & (device >= 0)).group_by("round", maintain_order=True).agg(
-            in_order(pl.col("energy_j")),
-            *(in_order(length.filter(name.is_in(spans))).alias(f"{part}_s") / device.n_unique()
-              for part, spans in ALL_PARTS.items()))
-        dropped = trace.filter((pl.col("kind") == "instant") & name.is_in(DROPS)).group_by("round").agg(
-            pl.len().cast(pl.Int32).alias("dropped"))
-        joined = whole.join(played, on="round", how="left").join(dropped, on="round", how="left")
-        for counter in ("accuracy", "loss"):
-            values = trace.filter((pl.col("kind") == "counter") & (name == counter))
-            joined = joined.join(values.select("round", pl.col("value").alias(counter)), on="round", how="left")
-        filled = joined.with_columns(
-            pl.col("dropped").fill_null(0), pl.col("energy_j", "download_s", "compute_s", "upload_s").fill_null(0.0),
-            pl.col("wait_s").fill_null(pl.col("round_s")))        # a round without devices is all waiting
+        table = self._by_round
         if not self.in_rounds:
-            filled = _by_overlap(self.collect(filled), self.spans.filter(pl.col("device") >= 0)).lazy()
-        told = self.collect(filled.with_columns(
-            (pl.col("arrived") + pl.col("dropped")).alias("cohort"),
-        ).select(
+            table = _by_overlap(table, self.spans.filter(pl.col("device") >= 0))
+        told = table.with_columns((pl.col("arrived") + pl.col("dropped")).alias("cohort")).select(
             "round", "t0", "t1", "round_s", "cohort", "arrived", "dropped", "energy_j",
-            *(f"{part}_s" for part in ALL_PARTS), "accuracy", "loss",
-        ).sort("round"))
+            *(f"{part}_s" for part in ALL_PARTS), "accuracy", "loss")
         return told if (told["download_s"] > 0.0).any() else told.drop("download_s")
+
+    @cached_property
+    def _by_round(self) -> pl.DataFrame:
+        """The complete rounds, and the start of each round's first work, in one pass over the trace."""
+        import polars as pl
+
+        name, length = pl.col("name"), pl.col("t1") - pl.col("t0")
+        whole, work = name == "round", (pl.col("kind") == "span") & (pl.col("device") >= 0)
+        parts = {f"{part}_s": in_order(length.filter(work & name.is_in(spans))) for part, spans in ALL_PARTS.items()}
+        last = {counter: pl.col("value").filter((pl.col("kind") == "counter") & (name == counter)).last()
+                for counter in ("accuracy", "loss")}
+        rounds = self.collect(self.scan().group_by("round", maintain_order=True).agg(     # else sums depend on threads
+            pl.col("t0", "t1").filter(whole).first(), round_s=length.filter(whole).first(),
+            arrived=pl.col("value").filter(whole).first().cast(pl.Int32),
+            dropped=((pl.col("kind") == "instant") & name.is_in(DROPS)).sum().cast(pl.Int32),
+            energy_j=in_order(pl.col("energy_j").filter(work)), devices=pl.col("device").filter(work).n_unique(),
+            first_work=pl.col("t0").filter(work).min(), **parts, **last))
+        idle = pl.col("devices") == 0                     # a round without devices is all waiting
+        return rounds.filter(pl.col("t0").is_not_null()).sort("round").with_columns(
+            *(pl.when(idle).then(pl.col("round_s") if part == "wait_s" else 0.0)
+              .otherwise(pl.col(part) / pl.col("devices")).alias(part) for part in parts))
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -240,13 +246,7 @@ class Run(RunTables):
     @cached_property
     def in_rounds(self) -> bool:
         """True if every job starts and ends in one round, as with a synchronous server."""
-        import polars as pl
-
-        trace, name = self.scan(), pl.col("name")
-        began = trace.filter(name == "round").select("round", began="t0")
-        work = trace.filter((pl.col("kind") == "span") & (pl.col("device") >= 0))
-        early = work.join(began, on="round").select((pl.col("t0") < pl.col("began")).any())
-        return not self.collect(early).item()
+        return not (self._by_round["first_work"] < self._by_round["t0"]).any()
 
     # Analyses and reports: loaded on the first call, since the simulation must not import them.
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,15 +39,13 @@ simulating, look, describing, experimenting, teaching = (
 
 def _say_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
         print(f"netsim {version('netsim')}")
         raise typer.Exit
 
 
 @app.callback()
 def program(
-    version: Annotated[bool, typer.Option(
+    show_version: Annotated[bool, typer.Option(
         "--version", callback=_say_version, is_eager=True, help="Show the version and exit.")] = False,
 ) -> None:
     """Simulate federated learning in one wireless cell.
@@ -56,12 +55,9 @@ def program(
 
 
 def names_at(place: str) -> Callable[[str], list[str]]:
-    """Return a shell completion: the names in the table, or returned by the function, at "package.module:Name".
-
-    If no name matches, shells complete file names.
-    """
+    """Return a shell completion: the names in the table, or returned by the function, at "package.module:Name"."""
     def complete(incomplete: str) -> list[str]:
-        from netsim.base.registry import load
+        from netsim.base.registry import load  # loads pydantic
 
         known = load(place)
         return [name for name in (known() if callable(known) else known) if name.startswith(incomplete)]
@@ -114,7 +110,6 @@ def writable(path: Path, *, force: bool) -> Path:
 
 
 def print_report(results: SweepResults, file: Path, against: str | None) -> None:
-    """Write the report of a sweep and print its path."""
     page = results.report(file, against)
     print(f"report: {page}; with the folders tables and figures beside it")
 

@@ -8,9 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
+from netsim.base import units
+from netsim.base.console import listing, screen
 from netsim.base.errors import readable
+from netsim.base.pluralize import pluralize
 from netsim.cli.app import AsJson, Every, Force, Overrides, Seed, experimenting, names_at, writable
+from netsim.cli.show_runs import counting_bar
 
 if TYPE_CHECKING:
     from netsim.calibration import Calibration, Prediction
@@ -75,7 +80,6 @@ def predict(
     chance: which devices are selected, and how long their jobs take.
     """
     from netsim.calibration import predict as simulate
-    from netsim.cli.show_runs import counting_bar
 
     with counting_bar("runs", seeds) as progress:
         found = simulate(fleet, rounds, seeds, overrides, progress=progress)
@@ -86,10 +90,6 @@ def predict(
 
 
 def _print_calibration(found: Calibration, *, every: bool) -> None:
-    from rich.table import Table
-
-    from netsim.base.console import screen
-    from netsim.base.pluralize import pluralize
     from netsim.calibration.page import held_out_numbers, parameter_table
 
     console = screen()
@@ -106,9 +106,6 @@ def _print_calibration(found: Calibration, *, every: bool) -> None:
 
 
 def _print_prediction(found: Prediction, *, every: bool) -> None:
-    from netsim.base import units
-    from netsim.base.console import listing, screen
-
     result = found.as_json()
     table = listing(f"{result['rounds']} rounds, {result['seeds']} runs; medians and 95 % intervals")
     for name, key, dimension in (("time", "time_s", "time"), ("  a round", "round_s", "time"),

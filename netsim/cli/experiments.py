@@ -28,6 +28,7 @@ from netsim.cli.app import (
     resumable,
     writable,
 )
+from netsim.cli.show_runs import episode_bar
 
 if TYPE_CHECKING:
     from netsim.sweep.sweep_file import Sweep
@@ -45,7 +46,6 @@ def favor_train(
     force: Force = False,
 ) -> None:
     """Train an agent for `selection.method = "favor"` on a scenario's devices and data."""
-    from netsim.cli.show_runs import episode_bar
     from netsim.learning.favor_agent import policy_for, save_policy
     from netsim.scenario import load_scenario
 
@@ -131,7 +131,7 @@ def _print_table(sweep: Sweep, results: Path, *, every: bool) -> None:
 
     found = table(sweep)
     if found.height:
-        print_results(found, list(dict.fromkeys(key for case in sweep.varied for key in case)), every=every)
+        print_results(found, list(dict.fromkeys(key for case in sweep.cases for key in case.settings)), every=every)
     print(f"results: {results}")
 
 

@@ -13,6 +13,11 @@ from enum import Enum
 from typing import Any, get_args, get_type_hints
 
 import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo
 
@@ -138,12 +143,6 @@ def usage(ctx: Any, pieces: list[str]) -> str:
 
 def show(paragraphs: list[str], panels: list[tuple[str, list[Any]]]) -> None:
     """Print a page: paragraphs, then panels with a table in each; square brackets are not markup."""
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.panel import Panel
-    from rich.table import Table
-    from rich.text import Text
-
     console = Console(highlight=False)
     for text in paragraphs:
         console.print(Padding(Text(text), (1, 1, 0, 1)))

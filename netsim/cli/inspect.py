@@ -14,6 +14,7 @@ from netsim.base.errors import InputError
 from netsim.base.figures import save_figure
 from netsim.base.files import safe_table
 from netsim.cli.app import Against, AllowImport, AsJson, Every, Force, RunFolder, look, names_at, print_report, writable
+from netsim.cli.show_runs import change_bar
 
 Table = StrEnum("Table", ["rounds", "devices", "kinds", "shares"])      # of a breakdown
 
@@ -30,7 +31,6 @@ def explain(
 ) -> None:
     """Explain which limit determines a round, and what would shorten it. Each change is planned and simulated again."""
     from netsim.cli.show_analysis import print_explanation
-    from netsim.cli.show_runs import change_bar
     from netsim.run import load_run
 
     opened = load_run(run)

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from netsim.base.errors import InputError
+from netsim.base.files import TemporaryFolder, make_folder
 from netsim.cli.app import teaching, writable
 
 
@@ -35,7 +36,6 @@ def lab(
 
     Only this machine has access, unless --host opens it to a class. The address contains a token that is new each time.
     """
-    from netsim.base.files import TemporaryFolder
     from netsim.lab.web_server import needs_marimo, serve
 
     if force and sheets is None:
@@ -52,8 +52,6 @@ def lab(
 
 
 def _write(folder: Path, *, force: bool) -> None:
-    """Write the sheets and print their paths."""
-    from netsim.base.files import make_folder
     from netsim.lab.web_server import no_configuration
 
     if folder.exists() and not folder.is_dir():

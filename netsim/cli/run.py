@@ -25,6 +25,7 @@ from netsim.cli.app import (
     simulating,
     writable,
 )
+from netsim.cli.show_runs import ended_early, print_comparison, print_summary, progress_bar, untrained
 
 if TYPE_CHECKING:
     from netsim.run import Run
@@ -51,7 +52,6 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Simulate a scenario, write a run directory and print a summary."""
-    from netsim.cli.show_runs import progress_bar
     from netsim.scenario import load_scenario
     from netsim.simulation import simulate
     from netsim.validation import refuse_untrained
@@ -89,7 +89,6 @@ def allocate(
     as_json: AsJson = False,
 ) -> None:
     """Plan one round of a random cohort: bandwidth, CPU frequency, times and energies, methods side by side."""
-    from netsim.cli.show_runs import print_comparison
     from netsim.sample_problem import compare_methods
     from netsim.scenario import load_scenario
 
@@ -144,7 +143,6 @@ def flower(
 
     The app decides on selection, learning, server and number of rounds, instead of the scenario.
     """
-    from netsim.cli.show_runs import progress_bar, untrained
     from netsim.flower import run_app
     from netsim.flower.scenario_subset import load_for_app
 
@@ -161,12 +159,9 @@ def flower(
 
 
 def _print_result(result: Run, *, as_json: bool) -> None:
-    from netsim.cli.show_runs import ended_early, print_summary
-
     if as_json:
         print(json.dumps(result.summary))
-        early = ended_early(result)
-        if early:
+        if early := ended_early(result):
             print(f"ended after round {result.last_round}: {early}", file=sys.stderr)
     else:
         print_summary(result)

@@ -25,6 +25,7 @@ from netsim.cli.app import (
     writable,
 )
 from netsim.cli.help_pages import HelpPage, HelpPages
+from netsim.cli.show_runs import print_names, print_scenario
 
 MOST_PIXELS = 4096      # channels, and pixels of a side
 dataset = typer.Typer(cls=HelpPages, no_args_is_help=True, help="List, download and check datasets.")
@@ -43,7 +44,6 @@ def check(
 
     Files with old spellings of keys stay valid. To rewrite one:  netsim check --upgrade old.toml > new.toml
     """
-    from netsim.cli.show_runs import print_scenario
     from netsim.scenario import load_scenario
     from netsim.validation import check_whole
 
@@ -83,7 +83,6 @@ def schema() -> None:
 @describing()
 def scenarios() -> None:
     """List the built-in scenarios."""
-    from netsim.cli.show_runs import print_names
     from netsim.scenario import builtin_scenarios, load_scenario
 
     known = (load_scenario(name) for name in builtin_scenarios())
@@ -104,7 +103,6 @@ def models(
     as_json: AsJson = False,
 ) -> None:
     """List models for `learning.model` with their parameters and FLOP per sample, forward and backward."""
-    from netsim.cli.show_runs import print_names
     from netsim.learning.flops import describe_model
     from netsim.learning.registries import MODELS
 
@@ -130,7 +128,6 @@ def devices(
     as_json: AsJson = False,
 ) -> None:
     """List device profiles for `profile` of a population: measured values with uncertainty and source."""
-    from netsim.cli.show_runs import print_names
     from netsim.scenario.profiles import load_profiles
 
     known = load_profiles(profiles)
@@ -161,7 +158,6 @@ app.add_typer(dataset, name="dataset", rich_help_panel="Scenarios and data")
 @app.command("datasets", cls=HelpPage, hidden=True)
 def list_datasets() -> None:
     """List the datasets that devices can train on, for `learning.dataset`."""
-    from netsim.cli.show_runs import print_names
     from netsim.learning.registries import DATASETS
 
     print_names(("learning.dataset", "description"), [(name, entry.summary) for name, entry in DATASETS.items()])

@@ -7,23 +7,20 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from rich.console import Console
 from rich.table import Table
 
-from netsim.analysis.breakdown import long_first_round
+from netsim.analysis.breakdown import Breakdown, long_first_round
 from netsim.analysis.device_names import device_names
 from netsim.base import units
 from netsim.base.console import listing, screen
 from netsim.base.pluralize import pluralize, times
 from netsim.base.tolerances import SHOWN_S
-from netsim.run import ALL_PARTS
+from netsim.run import ALL_PARTS, Run
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from netsim.analysis.breakdown import Breakdown
     from netsim.analysis.critical_path import CriticalPath
     from netsim.analysis.explain import Explanation
-    from netsim.run import Run
 
 MOST_LINES = 20      # of a table in a terminal; --all shows the rest
 MOST_CHANGES = 10    # what-ifs that are shown
@@ -102,7 +99,7 @@ def print_devices(devices: pl.DataFrame, parts: Mapping[str, str], *, every: boo
         "was last": lambda row: f"{row['straggler_rounds']} ({row['straggler_share']:.0%})", "dropped": "dropped",
         **parts, "compute J": "compute_j", "upload J": "upload_j",
         "budget used": lambda row: budget_used(row["most_j"], row["budget_j"]),
-        **({"battery left": lambda row: battery_left(row["left_j"], row["battery_j"])}
+        **({"battery left": lambda row: f"{row['left_j'] / row['battery_j']:.1%}" if row["battery_j"] else "mains"}
            if devices["battery_j"].drop_nulls().len() else {}),
     }, shown=rows if every else rows.head(MOST_LINES))
 
@@ -118,7 +115,6 @@ def print_shares(shares: pl.DataFrame, title: str, *, every: bool) -> None:
 
 
 def print_critical_path(run: Run, path: CriticalPath, *, every: bool) -> None:
-    """Print the critical path of a run and what would shorten it."""
     console = screen()
     number = path.steps["round"][0]
     part = f"all of round {number}" if run.in_rounds else f"what round {number} waited for"
@@ -137,7 +133,6 @@ def print_critical_path(run: Run, path: CriticalPath, *, every: bool) -> None:
 
 
 def print_explanation(run: Run, found: Explanation, *, every: bool) -> None:
-    """Print the explanation of a round, and of the whole run if requested."""
     console = screen()
     first, *rest = found.answer
     for sentence in (f"{run.title}: {first}", *rest, ""):
@@ -233,13 +228,7 @@ def joules(value: float) -> str:
 
 
 def budget_used(spent_j: float, budget_j: float | None) -> str:
-    """Format the energy of a round as a share of the budget."""
     return f"{spent_j / budget_j:.1%}" if budget_j and budget_j < math.inf else ""
-
-
-def battery_left(left_j: float, battery_j: float | None) -> str:
-    """Format the charge of a battery as a share of its capacity; nothing on mains."""
-    return f"{left_j / battery_j:.1%}" if battery_j else "mains"
 
 
 def signed(value: float) -> str:

@@ -25,7 +25,6 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from netsim.analysis.breakdown import long_first_round
 from netsim.base import units
 from netsim.base.console import listing, screen
 from netsim.base.pluralize import pluralize, times
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
 BARS = "▁▂▃▄▅▆▇█"
 COMPUTE, UPLOAD = "█", "▒"
 MOST_BARS = 30
+SPARKS = 40
 NUMBERS_WIDTH = 88   # of the columns beside the bars
 LONGEST_NAME = 24    # of a device; the rest is cut
 WIDE = 120           # where there is no terminal to fit
@@ -107,7 +107,6 @@ def change_bar() -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def counting_bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar of a number of equal steps."""
     with _bar(name, TimeRemainingColumn(), total) as update:
         yield lambda done: update(completed=done, now="")
 
@@ -121,7 +120,6 @@ def _bar(name: str, clock: ProgressColumn, total: int | None = None) -> Iterator
 
 
 def describe(at: RunProgress) -> str:
-    """Return simulated time, energy and accuracy as text."""
     until = "" if at.end_s is None else f" of {units.duration(at.end_s)}"
     parts = [f"{units.duration(at.time_s)}{until} simulated", units.format(at.energy_j, "energy")]
     if not math.isnan(at.accuracy):
@@ -142,18 +140,9 @@ def of_a_battery(run: Run) -> str:
 
 
 def print_summary(run: Run) -> None:
-    """Print the summary of a run."""
     summary = run.summary
     table = listing(run.title)
-    table.add_row("rounds", str(summary["rounds"]))
-    early = ended_early(run)
-    if early:
-        table.add_row("ended early", early)
-    table.add_row("simulated time", units.duration(summary["simulated_s"]))
-    if summary["rounds"]:
-        table.add_row("  a round", f"{units.duration(summary['simulated_s'] / summary['rounds'])} on average")
-    if said := long_first_round(run):
-        table.add_row("  the first round", said)
+    _add_time_rows(table, run)
     table.add_row("energy", f"{units.format(summary['energy_j'], 'energy')}{of_a_battery(run)}")
     if summary["accuracy"] is not None:
         _add_accuracy_rows(table, run)
@@ -162,10 +151,24 @@ def print_summary(run: Run) -> None:
     if "app" in summary:
         _add_app_rows(table, run)
     whole = sum(summary["breakdown"].values()) or 1.0
-    shares = ", ".join(f"{part} {seconds / whole:.1%}" for part, seconds in summary["breakdown"].items())
-    table.add_row("where the time went", shares)
+    table.add_row("where the time went", ", ".join(
+        f"{part} {seconds / whole:.1%}" for part, seconds in summary["breakdown"].items()))
     table.add_row("run directory", str(run.path))
     _print_with_warnings(table, run.scenario)
+
+
+def _add_time_rows(table: Table, run: Run) -> None:
+    from netsim.analysis.breakdown import long_first_round
+
+    rounds, simulated_s = run.summary["rounds"], run.summary["simulated_s"]
+    table.add_row("rounds", str(rounds))
+    if early := ended_early(run):
+        table.add_row("ended early", early)
+    table.add_row("simulated time", units.duration(simulated_s))
+    if rounds:
+        table.add_row("  a round", f"{units.duration(simulated_s / rounds)} on average")
+    if said := long_first_round(run):
+        table.add_row("  the first round", said)
 
 
 def _add_accuracy_rows(table: Table, run: Run) -> None:
@@ -227,16 +230,15 @@ def untrained(summary: Mapping[str, Any]) -> str | None:
     return f"no client has {'trained' if 'train' in counts else 'answered'} ({pluralize(sent, 'message')}){why}"
 
 
-def sparkline(values: list[float], width: int = 40) -> str:
-    """Return a row of bars, scaled from the smallest value to the largest."""
-    if len(values) > width:
-        values = [values[round(i * (len(values) - 1) / (width - 1))] for i in range(width)]
+def sparkline(values: list[float]) -> str:
+    """Return a row of at most 40 bars, scaled from the smallest value to the largest."""
+    if len(values) > SPARKS:
+        values = [values[round(i * (len(values) - 1) / (SPARKS - 1))] for i in range(SPARKS)]
     low, high = min(values), max(values)
     return "".join(BARS[round((value - low) / ((high - low) or 1.0) * (len(BARS) - 1))] for value in values)
 
 
 def print_names(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table of names."""
     table = Table(*columns)
     for row in rows:
         table.add_row(*row)
@@ -244,10 +246,8 @@ def print_names(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def print_scenario(scenario: Scenario) -> None:
-    """Print a valid scenario in a few lines."""
     from netsim.scenario.devices import IN_TIME
 
-    learning = scenario.learning
     table = listing(f"{scenario.name}: valid")
     for kind in scenario.population:
         listed = Counter((kind.devices and kind.devices.kind) or ())
@@ -259,15 +259,13 @@ def print_scenario(scenario: Scenario) -> None:
         changing = [name for name in IN_TIME if getattr(kind, name) is not None]
         if changing:
             table.add_row(f"{kind.name} in time", ", ".join(changing))
-    if scenario.downlink_measured:
-        table.add_row("downlink", "with measured rates")
-    elif scenario.cell.downlink is not None:
-        table.add_row("downlink", f"{scenario.cell.downlink.mode}, with "
-                                  f"{units.format(scenario.cell.downlink.power or 0.0, 'power')}")
+    if (downlink := scenario.cell.downlink) is not None or scenario.downlink_measured:
+        table.add_row("downlink", "with measured rates" if downlink is None or scenario.downlink_measured else
+                      f"{downlink.mode}, with {units.format(downlink.power or 0.0, 'power')}")
     table.add_row("selection", f"{scenario.selection.method}, cohort of {scenario.selection.cohort}")
     table.add_row("allocation", scenario.allocation.method)
     if scenario.trains:
-        table.add_row("learning", f"{learning.model_name} on {learning.dataset}")
+        table.add_row("learning", f"{scenario.learning.model_name} on {scenario.learning.dataset}")
     _print_with_warnings(table, scenario)
 
 
@@ -296,7 +294,6 @@ def print_comparison(results: list[Result], *, every: bool) -> None:
 
 
 def _compared(result: Result) -> list[str | Text]:
-    """Return the row of a method."""
     plan, solved = result.plan, units.format(result.solve_s, "time", 3)
     if plan is None:
         return [result.method, "no plan", "", "", "", solved]
@@ -334,7 +331,6 @@ def print_device_bars(result: Result, longest_s: float, console: Console, *, eve
 
 
 def print_savings(result: Result, console: Console) -> None:
-    """Print the savings of a little more bandwidth, energy or CPU frequency."""
     said = "; ".join(f"{saving.change} saves {units.format(saving.seconds, 'time')}" for saving in result.savings
                      if saving.seconds > SHOWN_SAVING_S)
     console.print(f"{result.method}: {said or 'a little more of anything would not help'}")

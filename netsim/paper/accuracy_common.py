@@ -10,6 +10,7 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
+from scipy.stats import binomtest, t
 
 from netsim.base.pluralize import pluralize
 from netsim.base.types import Floats
@@ -60,7 +61,6 @@ def settings(context: Context, records: Records, planned: Sequence[Trial]) -> st
 
 
 def processors(records: Mapping[Any, Record]) -> str:
-    """Return the processors of the records, with the number of records of each."""
     counts = Counter(record.get("processor") or "one not noted" for record in records.values())
     return "; ".join(f"{name} ({count})" for name, count in sorted(counts.items()))
 
@@ -92,10 +92,7 @@ def shade_width(records: Sequence[Record], rounds: int) -> float:
 
 
 def draw_accuracy(panel: Any, title: str, target: float, curves: Iterable[tuple[str, Any, Sequence[Record]]]) -> None:
-    """Draw test accuracy in percent by round, for each label, colour and trials: mean, and range as a shade.
-
-    The y axis starts at the lowest accuracy after a tenth of the rounds: below, the curves are steep and similar.
-    """
+    """Draw test accuracy in percent by round, for each label, colour and trials: mean, and range as a shade."""
     drawn = []
     for label, colour, records in curves:
         if records:
@@ -110,20 +107,18 @@ def draw_accuracy(panel: Any, title: str, target: float, curves: Iterable[tuple[
     if not drawn:
         not_measured(panel)
         return
-    low = 100 * min(float(curve[len(curve) // 10]) for curve in drawn)
+    low = 100 * min(float(curve[len(curve) // 10]) for curve in drawn)      # until then the curves are alike, and steep
     high = 100 * max(target, *(float(max(curve)) for curve in drawn))
     panel.set_ylim(low, high + 0.05 * (high - low))
     panel.legend(fontsize=7, loc="lower right")
 
 
 def curve_rows(records: Records) -> list[dict[str, Any]]:
-    """Return a row per trial and round."""
     return [{**trial.names, "round": round_, "accuracy": accuracy} for trial, record in records.items()
             for round_, accuracy in enumerate(record["by_round"]["accuracy"], start=1)]
 
 
 def round_rows(records: Records) -> list[dict[str, Any]]:
-    """Return a row per trial."""
     return [{**trial.names, **{name: record[name] for name in ("split", "rounds", "target_reached")},
              "best_accuracy": max(record["by_round"]["accuracy"]),
              **{name: record[name] for name in ("simulated_s", "energy_j")}} for trial, record in records.items()]
@@ -183,7 +178,6 @@ def comparable(groups: Sequence[Records]) -> list[list[Record]]:
 
 
 def fewer_rounds(paper: str, records: Records, first: str, second: str) -> Finding:
-    """Return the finding that one method needs fewer rounds than another."""
     pairs = [(rounds_to_target(one), rounds_to_target(other)) for one, other in paired(records, first, second)]
     return needs_less(paper, pairs, f"{first} needs fewer rounds than {second}", "times as many")
 
@@ -247,7 +241,6 @@ def smaller_spread(paper: str, grid: Grid, first: str, second: str) -> Finding:
 
 
 def range_of_rounds(records: Sequence[Record]) -> float:
-    """Return the range of the rounds to the target; inf if a trial did not reach it."""
     rounds = [rounds_to_target(record) for record in records]
     return max(rounds) - min(rounds) if rounds and max(rounds) < math.inf else math.inf
 
@@ -258,8 +251,6 @@ def mean_and_range(values: Sequence[float]) -> tuple[float, float, float]:
     >>> [round(value, 3) for value in mean_and_range([1.0, 2.0, 3.0])]     # t is 4.303 for two degrees of freedom
     [2.0, -0.484, 4.484]
     """
-    from scipy.stats import t
-
     if len(values) < 2:
         return math.nan, math.nan, math.nan
     mean = float(np.mean(values))
@@ -286,7 +277,5 @@ def sign_test(pairs: Pairs) -> float:
     >>> sign_test([(1, 2)] * 5 + [(2, 2)]), sign_test([(2, 1)] * 6)        # 2 / 2**5 and 2 / 2**6
     (0.0625, 0.03125)
     """
-    from scipy.stats import binomtest
-
     decided = [a < b for a, b in pairs if a != b]
     return float(binomtest(sum(decided), len(decided)).pvalue) if decided else 1.0

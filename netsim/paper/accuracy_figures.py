@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from netsim.base.figures import library
+from netsim.base.figures import Figure, library
 from netsim.base.pluralize import pluralize
-from netsim.paper import accuracy_common, trials
+from netsim.paper import accuracy_common as common
+from netsim.paper import trials
 from netsim.paper.accuracy_common import Records, fewer_rounds, of, or_word, paired, rises_faster, rounds_to_target
 from netsim.paper.plots import COLOURS, NAMES, canvas
 from netsim.paper.report import Finding, Report, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
 from netsim.paper.trials import METHODS, SIGMAS, TITLES
 from netsim.sweep.points import Record
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 CONTROL = "cluster-round-robin"
 PANELS = "a row a dataset, a column a sigma"
@@ -48,8 +46,7 @@ FAVOR = {name: {sigma: base / own - 1 for sigma, (base, own) in by_sigma.items()
 Measured = dict[str, dict[int, dict[str, float]]]      # dataset -> S -> gauge; inf where a trial missed the target
 
 
-def _panels(context: Context, grid: accuracy_common.Grid, height: float, label: str,
-            draw: Callable[..., None]) -> Figure:
+def _panels(context: Context, grid: common.Grid, height: float, label: str, draw: Callable[..., None]) -> Figure:
     """Draw a row per dataset and a column per sigma; ``draw`` gets panel, title, records by method, data, sigma."""
     data = trials.datasets(context)
     figure, panels = canvas(13, 1.2 + height * len(data), len(data), 3)
@@ -60,14 +57,14 @@ def _panels(context: Context, grid: accuracy_common.Grid, height: float, label: 
     return figure
 
 
-@accuracy_common.from_trials(trials.compared)
+@common.from_trials(trials.compared)
 def fig10(context: Context, records: Records, settings: str) -> Report:
     """Report the accuracy over rounds by selection method."""
     def draw(panel: Any, title: str, found: dict[str, list[Record]], data: trials.Data, sigma: str) -> None:
-        accuracy_common.draw_accuracy(panel, title, data.targets[sigma], [
+        common.draw_accuracy(panel, title, data.targets[sigma], [
             (NAMES[method], COLOURS[method], found[method]) for method in METHODS])
 
-    grid = accuracy_common.by_panel(records)
+    grid = common.by_panel(records)
     return Report(
         findings=[
             rises_faster("K-means selection is mostly above FedAvg", records, "kmeans", "fedavg"),
@@ -75,18 +72,17 @@ def fig10(context: Context, records: Records, settings: str) -> Report:
             rises_faster("and faster than K-means selection", records, "divergence", "kmeans"),
             rises_faster("and faster than ICAS", records, "divergence", "icas"),
             rises_faster("(control) and faster than each cluster's devices in turn", records, "divergence", CONTROL),
-            accuracy_common.smallest_shades("the shaded regions of divergence selection are the smallest", grid,
-                                            "divergence",
-                                    ("fedavg", "kmeans", "icas")),
+            common.smallest_shades("the shaded regions of divergence selection are the smallest", grid, "divergence",
+                                   ("fedavg", "kmeans", "icas")),
         ],
         how="Lines are means over trials, shades go from the lowest to the highest, the number of trials is in "
-            f"brackets; {PANELS}. {accuracy_common.ENDED} Mean accuracy is over the rounds that both runs played; "
+            f"brackets; {PANELS}. {common.ENDED} Mean accuracy is over the rounds that both runs played; "
             f"{INTERVAL}. {settings}",
-        rows=accuracy_common.curve_rows(records), summary=accuracy_common.rounds_summary(grid),
+        rows=common.curve_rows(records), summary=common.rounds_summary(grid),
         figure=_panels(context, grid, 3.2, "test accuracy (%)", draw))
 
 
-@accuracy_common.from_trials(trials.compared)
+@common.from_trials(trials.compared)
 def fig11(context: Context, records: Records, settings: str) -> Report:
     """Report the rounds to the target accuracy."""
     def draw(panel: Any, title: str, found: dict[str, list[Record]], data: trials.Data, sigma: str) -> None:
@@ -95,7 +91,7 @@ def fig11(context: Context, records: Records, settings: str) -> Report:
         panel.set_xticks(range(len(METHODS)), ["divergence", "FedAvg", "K-means", "round\nrobin", "ICAS"], fontsize=8)
         panel.set(title=title, xlim=(-0.6, len(METHODS) - 0.4), ylim=(0, data.cap * 1.2))
 
-    grid = accuracy_common.by_panel(records)
+    grid = common.by_panel(records)
     return Report(
         findings=[
             fewer_rounds("divergence selection needs fewer rounds than FedAvg", records, "divergence", "fedavg"),
@@ -104,16 +100,15 @@ def fig11(context: Context, records: Records, settings: str) -> Report:
             fewer_rounds("(control) and than each cluster's devices in turn", records, "divergence", CONTROL),
             fewer_rounds("(control) each cluster's devices in turn need fewer rounds than FedAvg", records, CONTROL,
                          "fedavg"),
-            accuracy_common.smaller_spread("divergence selection's rounds spread less than FedAvg's", grid,
-                                           "divergence",
-                                   "fedavg"),
-            accuracy_common.smaller_spread("so do those of K-means selection", grid, "kmeans", "fedavg"),
+            common.smaller_spread("divergence selection's rounds spread less than FedAvg's", grid, "divergence",
+                                  "fedavg"),
+            common.smaller_spread("so do those of K-means selection", grid, "kmeans", "fedavg"),
             *_icas_on_cifar10(grid["cifar10", "0.8"]["icas"]),
         ],
         how=f"Points are trials, with boxes where there are three or more; {PANELS}. Where one run of a pair did not "
             "reach its target the other counts as faster; pairs in which neither did are left out. How many times as "
             f"many is a geometric mean over the pairs in which both did; {INTERVAL}. {settings}",
-        rows=accuracy_common.round_rows(records), summary=accuracy_common.rounds_summary(grid),
+        rows=common.round_rows(records), summary=common.rounds_summary(grid),
         figure=_panels(context, grid, 3.0, "rounds to the target", draw))
 
 
@@ -144,7 +139,7 @@ def _icas_on_cifar10(records: list[Record]) -> list[Finding]:
         "differs" if reached else "agrees", "" if reached else f"within {records[0]['most_rounds']} rounds")]
 
 
-@accuracy_common.from_trials(trials.with_rra)
+@common.from_trials(trials.with_rra)
 def fig12(context: Context, records: Records, settings: str) -> Report:
     """Report the accuracy over rounds at sigma 0.8: divergence selection with thirty devices against RRA."""
     data = trials.datasets(context)
@@ -163,14 +158,14 @@ def fig12(context: Context, records: Records, settings: str) -> Report:
                     sizes[dataset] = size
                 rounds[dataset][method] = [float(each["rounds"]) if each["target_reached"] else None for each in found]
                 curves.append((f"{NAMES[method]}, {size:.0f} devices a round", COLOURS[method], found))
-        accuracy_common.draw_accuracy(panel, f"{TITLES[dataset]}, sigma 0.8", data[dataset].targets["0.8"], curves)
+        common.draw_accuracy(panel, f"{TITLES[dataset]}, sigma 0.8", data[dataset].targets["0.8"], curves)
     panels[0, 0].set_ylabel("test accuracy (%)")
     first = next(iter(data.values()))
     return Report(
         findings=[_fewer_than_rra(pairs, first.cap), _cohort_of_rra(sizes, first.devices)],
         how="Lines are means over trials, shades go from the lowest to the highest. "
-            f"{accuracy_common.ENDED} {settings}",
-        rows=accuracy_common.curve_rows(records), summary=rounds, figure=figure)
+            f"{common.ENDED} {settings}",
+        rows=common.curve_rows(records), summary=rounds, figure=figure)
 
 
 def _fewer_than_rra(pairs: Mapping[str, Sequence[tuple[float, float]]], cap: int) -> Finding:
@@ -197,7 +192,7 @@ def _cohort_of_rra(sizes: dict[str, float], devices: int) -> Finding:
                    "a random start")
 
 
-@accuracy_common.from_trials(trials.cohort_sizes)
+@common.from_trials(trials.cohort_sizes)
 def fig13(context: Context, records: Records, settings: str) -> Report:
     """Report accuracy curves, K, T and E by cohort size, with divergence selection and SAO."""
     data = trials.datasets(context)
@@ -209,7 +204,7 @@ def fig13(context: Context, records: Records, settings: str) -> Report:
     for (top, *below), dataset in zip(panels.T, data, strict=True):
         by_size = _by_size(records, dataset, sizes)
         measured[dataset] = {size: _gauges(found) for size, found in by_size.items()}
-        accuracy_common.draw_accuracy(top, f"{TITLES[dataset]}, sigma 0.8", data[dataset].targets["0.8"], [
+        common.draw_accuracy(top, f"{TITLES[dataset]}, sigma 0.8", data[dataset].targets["0.8"], [
             (f"S = {size}", shades[size], found) for size, found in by_size.items()])
         for panel, gauge in zip(below, GAUGES, strict=True):
             _draw_bars(panel, shades, {size: values[gauge] for size, values in measured[dataset].items()})
@@ -225,7 +220,7 @@ def fig13(context: Context, records: Records, settings: str) -> Report:
         how="Divergence selection with SAO at sigma 0.8; T and E are simulated. The first round of all devices goes in "
             "waves of S, and so do later rounds whose budgets allow no common plan. Only cohort sizes whose trials all "
             f"reached the target have bars. {settings}",
-        rows=accuracy_common.round_rows(records), figure=figure,
+        rows=common.round_rows(records), figure=figure,
         summary={name: {str(size): {gauge: value if value < math.inf else None for gauge, value in values.items()}
                         for size, values in by_size.items()} for name, by_size in measured.items()})
 
@@ -233,12 +228,10 @@ def fig13(context: Context, records: Records, settings: str) -> Report:
 def _by_size(records: Records, dataset: str, sizes: Sequence[int]) -> dict[int, list[Record]]:
     """Return records by cohort size, of the trials that all sizes with any trial have run."""
     played = {size: found for size in sizes if (found := of(records, dataset=dataset, cohort=size))}
-    common = accuracy_common.comparable(list(played.values()))
-    return {size: group for size, group in zip(played, common, strict=True) if group}
+    return {size: group for size, group in zip(played, common.comparable(list(played.values())), strict=True) if group}
 
 
 def _gauges(found: list[Record]) -> dict[str, float]:
-    """Return means over trials."""
     reached = all(record["target_reached"] for record in found)
     return {name: float(np.mean([record[name] for record in found])) if reached else math.inf for name in GAUGES}
 
@@ -288,22 +281,20 @@ def _usually_less(paper: str, measured: Measured, gauge: str) -> Finding:
 def score(panel: Records, method: str) -> float | None:
     """Return FedAvg's median rounds over the method's, minus 1, over the trials of both; None without medians."""
     pairs = paired(panel, "fedavg", method)
-    base, own = map(accuracy_common.median_rounds, zip(*pairs, strict=True)) if pairs else (math.inf, math.inf)
+    base, own = map(common.median_rounds, zip(*pairs, strict=True)) if pairs else (math.inf, math.inf)
     return base / own - 1 if max(base, own) < math.inf else None
 
 
-@accuracy_common.from_trials(trials.compared)
+@common.from_trials(trials.compared)
 def table3(context: Context, records: Records, settings: str) -> Report:
     """Report the scores of all methods, beside those printed for the proposed one and for Favor."""
-    rows = []
-    for dataset in trials.datasets(context):
-        for sigma in sorted(SIGMAS):
-            panel = of(records, dataset=dataset, sigma=sigma)
-            rows.append({
-                "dataset": dataset, "sigma": sigma, "trials": len(paired(panel, "fedavg", "divergence")),
-                **{method: score(panel, method) for method in OTHERS},
-                **{name: table.get(dataset, {}).get(sigma) for name, table in (
-                    ("proposed_as_printed", PRINTED), ("favor_as_cited", CITED), ("favor_by_its_own_table", FAVOR))}})
+    rows = [{
+        "dataset": dataset, "sigma": sigma, "trials": len(paired(panel, "fedavg", "divergence")),
+        **{method: score(panel, method) for method in OTHERS},
+        **{name: table.get(dataset, {}).get(sigma) for name, table in (
+            ("proposed_as_printed", PRINTED), ("favor_as_cited", CITED), ("favor_by_its_own_table", FAVOR))}}
+        for dataset in trials.datasets(context) for sigma in sorted(SIGMAS)
+        for panel in [of(records, dataset=dataset, sigma=sigma)]]
     return Report(
         findings=[
             _proposed([row for row in rows if row["divergence"] is not None]),
@@ -315,7 +306,7 @@ def table3(context: Context, records: Records, settings: str) -> Report:
                     "the method's, less 1", "differs", "the formula is printed upside down"),
         ],
         how=f"Medians of rounds to the target over the trials that FedAvg and the method both played. {settings}",
-        rows=rows, summary=accuracy_common.rounds_summary(accuracy_common.by_panel(records)), figure=_draw_scores(rows))
+        rows=rows, summary=common.rounds_summary(common.by_panel(records)), figure=_draw_scores(rows))
 
 
 def _proposed(measured: list[dict[str, Any]]) -> Finding:

@@ -12,10 +12,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from netsim.base.figures import Figure
 from netsim.base.tolerances import REPLAYED
 from netsim.base.types import Floats, Ints
 from netsim.paper import trials
@@ -26,9 +27,6 @@ from netsim.paper.reproduce import Context
 from netsim.paper.trials import LEARNING_RATE, LOCAL_EPOCHS, TITLES, Data
 from netsim.scenario import Scenario
 from netsim.sweep.points import Record, SweepPoint
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DATASETS = ("fashion-mnist", "mnist")
 SPLITS = {"iid": {"kind": "iid"}, "0.8": {"kind": "majority", "sigma": 0.8}}
@@ -57,6 +55,11 @@ World = tuple[str, str, str]                        # dataset, split, spread of 
 Table = Mapping[World, Mapping[str, Mapping[int, "Course"]]]       # world -> method -> trial
 GAUGES = {"simulated_s": "time (s)", "energy_j": "energy (J)", "updates": "updates"}
 CELLS = {"paper": "the paper's cell", "wide": "the cell with widely spread CPU speeds"}
+ABOUT_CELLS = (
+    "**Cells**: the paper's, in which the most cycles a sample are 3 times the least (uniform, 1e4 to 3e4). In the "
+    f"other one they are {RATIO:g} times the least, a spread ten times as large: log-normal around the same median, "
+    f"2e4, with sigma 1, and draws beyond 2e4 / sqrt({RATIO:g}) and 2e4 sqrt({RATIO:g}) moved there. Budgets, places "
+    "and channels are the same.")
 COLOURS = {"synchronous sao": "#0072b2", "synchronous tdma": "#009e73", "first-k": "#cc79a7", "fedbuff": "#d55e00",
            "fedasync": "#e69f00"}
 BASE = "synchronous sao"          # reference of the ratios in the tables
@@ -73,7 +76,6 @@ class ServerTrial:
     number: int        # from 1; also the seed
 
     def point(self, context: Context) -> SweepPoint:
-        """Return the point of a sweep: scenario and paths."""
         data = trials.datasets(context)[self.dataset]
         name = f"{self.spread}-{self.server}-{self.number}"
         scenario = self.scenario(context)
@@ -87,7 +89,6 @@ class ServerTrial:
         return SweepPoint(scenario, self.number, folder / f"{name}.json", context.runs / key, note=note)
 
     def scenario(self, context: Context, changes: Mapping[str, Any] | None = None) -> Scenario:
-        """Return the `paper` scenario with this learning and server."""
         data = trials.datasets(context)[self.dataset]
         return trials.in_the_paper(self.dataset, context, data.samples[SAMPLES], SPREADS[self.spread], {
             "name": f"{self.server}-{self.dataset}-{self.split}", "learning.partition": SPLITS[self.split],
@@ -179,8 +180,10 @@ def asynchronous(context: Context) -> Report | None:
     table = courses(records, context)
     return Report(
         findings=_findings(table), how=_how(table, records, plan, context), rows=list(_rows(table)),
-        summary={spread: _summary(table, spread) for spread in SPREADS}, figure=_drawn(table, context),
-        seconds=computing(records))
+        summary={spread: {f"{dataset}, {split}": {
+            method: _numbers(methods[method]) for method in METHODS if methods.get(method)}
+            for (dataset, split, where), methods in table.items() if where == spread} for spread in SPREADS},
+        figure=_drawn(table, context), seconds=computing(records))
 
 
 def needed(course: Course, gauge: str) -> float:
@@ -214,7 +217,6 @@ def _findings(table: Table) -> list[Finding]:
 
 
 def _rows(table: Table) -> Iterator[dict[str, Any]]:
-    """Yield a row per trial and method."""
     for (dataset, split, spread), methods in table.items():
         for method in METHODS:
             for number, course in sorted(methods.get(method, {}).items()):
@@ -223,13 +225,8 @@ def _rows(table: Table) -> Iterator[dict[str, Any]]:
                        **{gauge: getattr(course, gauge)[-1].item() for gauge in GAUGES}}
 
 
-def _summary(table: Table, spread: str) -> dict[str, Any]:
-    """Return by dataset, partition and method: trials, trials at the target, means and intervals over these."""
-    return {f"{dataset}, {split}": {method: _numbers(methods[method]) for method in METHODS if methods.get(method)}
-            for (dataset, split, where), methods in table.items() if where == spread}
-
-
 def _numbers(courses: Mapping[int, Course]) -> dict[str, Any]:
+    """Return the number of trials, those at the target, and means and intervals over these."""
     reached = [course for course in courses.values() if course.reached]
     numbers: dict[str, Any] = {"trials": len(courses), "reached": len(reached)}
     for gauge in GAUGES:
@@ -276,7 +273,6 @@ def _interval(values: Sequence[float], scale: Any = float) -> str:
 
 
 def _settings(records: Records, context: Context) -> str:
-    """Return the description of the trials for the report."""
     data = trials.datasets(context)
     targets = ", ".join(f"{TITLES[name]} {data[name].targets[TARGET]:.1%}" for name in datasets(context))
     first = data[datasets(context)[0]]
@@ -291,11 +287,7 @@ def _settings(records: Records, context: Context) -> str:
         f"their number. fedasync: mixing 0.6, the same s, no proximal term. first-k: the first {COHORT} of {MORE}. "
         "These three plan each device by itself: an equal part of the band, the CPU as fast as the budget allows; at "
         "each moment those who send share the band equally. Energy counts what was spent on work that came too late, "
-        "or that the end of the run cut off.\n\n"
-        "**Cells**: the paper's, in which the most cycles a sample are 3 times the least (uniform, 1e4 to 3e4). In the "
-        f"other one they are {RATIO:g} times the least, a spread ten times as large: log-normal around the same "
-        f"median, 2e4, with sigma 1, and draws beyond 2e4 / sqrt({RATIO:g}) and 2e4 sqrt({RATIO:g}) moved there. "
-        "Budgets, places and channels are the same.\n\n"
+        f"or that the end of the run cut off.\n\n{ABOUT_CELLS}\n\n"
         "One training stands for both allocations of synchronous rounds, in both cells: the same devices take part in "
         "the same rounds, and nobody drops out, which is checked; times and energies are played for each. "
         f"Processors (trainings): {processors(records)}; on another one, updates differ by some.")

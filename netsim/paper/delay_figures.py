@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 from netsim.allocation import Infeasible, Plan, Problem, allocate
 from netsim.allocation.fedl import tune
-from netsim.base.figures import new_figure
+from netsim.base.figures import Axes, Figure, new_figure
 from netsim.base.pluralize import pluralize
 from netsim.base.tolerances import CONSTRAINT, MEETS_BOUND
 from netsim.base.types import Floats
@@ -20,10 +21,6 @@ from netsim.paper.plots import COLOURS, NAMES, band, canvas, plain, quartiles, s
 from netsim.paper.random_layouts import layouts, of_plans, plan_of, round_times, with_budget, with_power
 from netsim.paper.report import Finding, Report, all_or_some
 from netsim.paper.reproduce import Context
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 METHODS = ("sao", "algorithm5", "equal", "fedl")
 OPTIONS = {"fedl": {"lambda": "tuned"}}
@@ -68,8 +65,6 @@ def solved(problems: Iterable[Problem]) -> list[Case]:
 
 def weight_for_energy(problem: Problem, energy_j: float) -> float:
     """Return the lambda at which FEDL's total energy is ``energy_j``; the energy increases with lambda."""
-    from scipy.optimize import brentq
-
     log_weight: float = brentq(
         lambda x: _fedl(problem, math.exp(x)).energy_j / energy_j - 1.0, math.log(1e-3), math.log(1e3), xtol=1e-9)
     return math.exp(log_weight)
@@ -171,7 +166,6 @@ def _draw_cases(cases: list[Case]) -> Figure:
 
 
 def _draw_energies(panel: Axes, case: Case) -> None:
-    """Draw the energy of each device of a layout, with its budget."""
     devices = np.arange(len(case.problem))
     for place, (name, (weight, plan)) in enumerate(case.answers.items()):
         label = name if name == "SAO" else f"FEDL, {name} (lambda {weight:.4g})"
@@ -334,7 +328,6 @@ def _of_powers(powers: tuple[int, ...], scan: Floats, best: Delays, level: Delay
 
 
 def _within(printed: float, values: Floats) -> bool:
-    """Return whether a printed value lies between the quartiles over layouts."""
     low, high = np.nanpercentile(values, [25, 75])
     return bool(low <= printed <= high)
 

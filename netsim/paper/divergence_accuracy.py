@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from netsim.base.rng import stream
-from netsim.base.types import Floats, Ints
+from netsim.base.types import Floats, Ints, Weights
 from netsim.learning.aggregation import plain_mean
 from netsim.paper.accuracy_common import computing, mean_and_range
 from netsim.paper.first_round import learner_of, trained
@@ -37,33 +38,39 @@ def measure(rounds: int, trial: Trial, context: Context) -> Record:
         rng = stream(trial.number, "selection")
         everybody = np.arange(len(learner.samples))
         models = trained(learner, 1, learner.initial_weights(), everybody)
-        weights = plain_mean(list(models))
+        weights, last = plain_mean(list(models)), np.ones(len(everybody), dtype=np.int64)
         labels = cluster_devices(models, learner.layers, clusters=learner.classes, seed=trial.number).labels
-        members = [np.flatnonzero(labels == cluster) for cluster in range(labels.max() + 1)]
-
-        def one_of_each() -> Ints:
-            return np.array([rng.choice(cluster) for cluster in members])
-
-        last = np.ones(len(everybody), dtype=np.int64)
         for k in range(2, rounds + 1):
-            cohort = one_of_each()
+            cohort = _one_of_each(labels, rng)
             models[cohort] = trained(learner, k, weights, cohort)
             weights, last[cohort] = plain_mean(list(models[cohort])), k
         divergence = distances(models, everybody, weights)
         updated = trained(learner, rounds + 1, weights, everybody)
-        fixed = one_of_each()
-        accuracy = np.empty(len(everybody))
-        for device in everybody:
-            cohort = fixed.copy()
-            cohort[labels[device]] = device
-            cluster = members[labels[device]]
-            shares = learner.local_accuracy(plain_mean(list(updated[cohort])), cluster.tolist())
-            accuracy[device] = np.average(shares, weights=learner.samples[cluster])
+        accuracy = _accuracy_by_choice(learner, updated, labels, _one_of_each(labels, rng))
         return {
             "cluster": labels.tolist(), "majority": learner.majority.tolist(), "last_round": last.tolist(),
             **{name: [float(f"{value:.6g}") for value in values]
                for name, values in (("divergence", divergence), ("accuracy", accuracy))},
         }
+
+
+def _members(labels: Ints) -> list[Ints]:
+    return [np.flatnonzero(labels == number) for number in range(labels.max() + 1)]
+
+
+def _one_of_each(labels: Ints, rng: np.random.Generator) -> Ints:
+    return np.array([rng.choice(cluster) for cluster in _members(labels)])
+
+
+def _accuracy_by_choice(learner: Any, models: Weights, labels: Ints, fixed: Ints) -> Floats:
+    """Return for each device its cluster's accuracy if it is selected, with these devices of the other clusters."""
+    accuracy, members = np.empty(len(models)), _members(labels)
+    for device, label in enumerate(labels):
+        cohort = fixed.copy()
+        cohort[label] = device
+        shares = learner.local_accuracy(plain_mean(list(models[cohort])), members[label].tolist())
+        accuracy[device] = np.average(shares, weights=learner.samples[members[label]])
+    return accuracy
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,24 +101,15 @@ class Cluster:
 
 
 def clusters_of(trial: int, record: Record) -> list[Cluster]:
-    """Return the clusters of one trial."""
     labels, *values = (np.array(record[name]) for name in ("cluster", "divergence", "accuracy", "last_round"))
-    members = [np.flatnonzero(labels == number) for number in range(labels.max() + 1)]
     return [Cluster(trial, number, devices, *(of_all[devices] for of_all in values))
-            for number, devices in enumerate(members)]
+            for number, devices in enumerate(_members(labels))]
 
 
 def table1(context: Context) -> Report | None:
     """Report every cluster, not only the one in the paper, after several numbers of rounds."""
     dataset = "digits" if context.quick else "cifar10"
-    records: dict[int, dict[int, Record]] = defaultdict(dict)      # by k and trial
-    for rounds in (4, 2) if context.quick else ROUNDS:
-        ending = "" if rounds == ROUNDS[0] else f"-after-{rounds}"
-        for number in range(1, 1 + context.count(3, quick=1)):
-            record = measured(Trial(dataset, "0.8", "kmeans", 10, number), context, f"table1-{number}{ending}.json",
-                              {"rounds_before": rounds}, partial(measure, rounds))
-            if record is not None:
-                records[rounds][number] = record
+    records = _records(dataset, context)
     if not records:
         return None
     by_k = {rounds: [cluster for number, record in found.items() for cluster in clusters_of(number, record)]
@@ -137,6 +135,19 @@ def table1(context: Context) -> Report | None:
         seconds=sum(map(computing, records.values())))
 
 
+def _records(dataset: str, context: Context) -> dict[int, dict[int, Record]]:
+    """Return the records by k and trial; measure missing ones first."""
+    records: dict[int, dict[int, Record]] = defaultdict(dict)
+    for rounds in (4, 2) if context.quick else ROUNDS:
+        ending = "" if rounds == ROUNDS[0] else f"-after-{rounds}"
+        for number in range(1, 1 + context.count(3, quick=1)):
+            record = measured(Trial(dataset, "0.8", "kmeans", 10, number), context, f"table1-{number}{ending}.json",
+                              {"rounds_before": rounds}, partial(measure, rounds))
+            if record is not None:
+                records[rounds][number] = record
+    return records
+
+
 @dataclass(frozen=True)
 class ClusterStatistics:
     """Statistics over the clusters of one k."""
@@ -151,11 +162,6 @@ class ClusterStatistics:
 
 def look_at(clusters: list[Cluster]) -> ClusterStatistics:
     """Compute how often, and by how much, the device with the largest divergence is the best choice."""
-    from scipy.stats import spearmanr
-
-    def known(values: Iterable[float]) -> list[float | None]:
-        return [None if np.isnan(value) else float(value) for value in values]
-
     rho = np.array([spearmanr(cluster.divergence, cluster.accuracy).statistic for cluster in clusters])
     waited = [spearmanr(cluster.divergence, -cluster.last).statistic for cluster in clusters if np.ptp(cluster.last)]
     best = sum(cluster.farthest == np.argmax(cluster.accuracy) for cluster in clusters)
@@ -173,8 +179,12 @@ def look_at(clusters: list[Cluster]) -> ClusterStatistics:
         helps=bool(best > 2 * chance and np.nanmean(rho) > 0.2), helps_a_little=bool(np.nanmean(rho) > 0.1),
         is_stale=stalest > 0.7 * len(clusters),
         summary={"clusters": len(clusters), "best_is_largest": int(best), "by_chance": float(chance),
-                 "gain": known([middle, low, high]), "rank_correlation": known(rho),
+                 "gain": _known([middle, low, high]), "rank_correlation": _known(rho),
                  "largest_is_stalest": int(stalest)})
+
+
+def _known(values: Iterable[float]) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def _findings(looked: dict[int, ClusterStatistics]) -> list[Finding]:
@@ -194,7 +204,6 @@ def _findings(looked: dict[int, ClusterStatistics]) -> list[Finding]:
 
 
 def _draw(clusters: list[Cluster]) -> Any:
-    """Draw one trial."""
     figure, panels = canvas(12, 5.4, 2, 5)
     latest = max(int(cluster.last.max()) for cluster in clusters)
     for panel, cluster in zip(panels.flat, clusters, strict=False):

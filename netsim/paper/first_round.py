@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from netsim.base.figures import Figure
 from netsim.base.pluralize import pluralize
 from netsim.base.types import Floats, Ints, Weights
 from netsim.paper.accuracy_common import computing, of
@@ -20,9 +21,6 @@ from netsim.paper.report import Finding, Report, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
 from netsim.paper.trials import LOCAL_EPOCHS, SIGMAS, TITLES, Trial, datasets, measured
 from netsim.sweep.points import Record, shared_by
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FEATURES = (*LAYERS, "all")
 HIGH = 0.7        # a high adjusted Rand index
@@ -159,13 +157,12 @@ def _records(
 ) -> dict[Trial, Record]:
     """Return the records of all datasets and sigmas; measure missing ones first, at H first, where seeds matter."""
     data = datasets(context)
-    wanted = {sigma: [Trial(dataset, sigma, "fedavg", 10, number) for dataset in data
-                      for number in range(1, 1 + context.count(3, quick=1))] for sigma in reversed(SIGMAS)}
+    trials = [Trial(dataset, sigma, "fedavg", 10, number) for dataset in data for sigma in SIGMAS
+              for number in range(1, 1 + context.count(3, quick=1))]
     records = {trial: measured(trial, context, f"{name}-{trial.number}.json", {
         "devices": data[trial.dataset].devices, "samples": data[trial.dataset].samples[trial.sigma], **more}, measure)
-        for each in wanted.values() for trial in each}
-    return {trial: record for dataset in data for sigma in SIGMAS for trial in wanted[sigma]
-            if trial.dataset == dataset and (record := records[trial])}
+        for trial in sorted(trials, key=lambda trial: -SIGMAS.index(trial.sigma))}
+    return {trial: record for trial in trials if (record := records[trial])}
 
 
 def fig8(context: Context) -> Report | None:
@@ -222,9 +219,8 @@ def fig9(context: Context) -> Report | None:
     means = {sigma: mean for sigma in SHADES if not np.isnan(mean := _index(rows, sigma=sigma))}
     last = {sigma: [row["ari"] for row in rows if (row["sigma"], row["layer"]) == (sigma, "fc2.weight")]
             for sigma in means}
-    sigma_matters, *of_layers = _agreement(rows, data, means, last)
     return Report(
-        findings=[sigma_matters, of_layers[0], _seeds_matter(by_seed, len(records)), of_layers[1]],
+        findings=_agreement(rows, data, means, last, _seeds_matter(by_seed, len(records))),
         how=f"K-means with as many clusters as classes over the models of the first round ({LOCAL_EPOCHS} local "
             "epochs); the truth is each device's majority class. Bars are means over trials, whiskers their range; the "
             "first trial has the published split, where there is one.",
@@ -255,8 +251,8 @@ def _draw_agreement(records: dict[Trial, Record], data: list[str]) -> Figure:
 
 
 def _agreement(rows: list[dict[str, Any]], data: list[str], means: dict[str, float],
-               last: dict[str, list[float]]) -> list[Finding]:
-    """Return the findings on the index by sigma, of the last layer, and of one layer against all."""
+               last: dict[str, list[float]], over_seeds: Finding) -> list[Finding]:
+    """Return the findings on the index by sigma, of the last layer, over seeds, and of one layer against all."""
     index = partial(_index, rows)
     by_dataset = {dataset: {sigma: index(dataset=dataset, sigma=sigma) for sigma in means} for dataset in data}
     there = {dataset: found for dataset, found in by_dataset.items() if not np.isnan(list(found.values())).any()}
@@ -278,6 +274,7 @@ def _agreement(rows: list[dict[str, Any]], data: list[str], means: dict[str, flo
                           f"{pluralize(len(values), 'first round')}: {each[sigma]})"
                           for sigma, values in last.items()),
                 all_or_some([one > HIGH for one, _ in one_and_all.values()])),
+        over_seeds,
         Finding("one layer's weights cluster better than all weights",
                 "fc2.weight against all weights: " + "; ".join(
                     f"{where} {one:.2f} against {every:.2f}" for where, (one, every) in one_and_all.items()),

@@ -7,23 +7,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from netsim.allocation import Problem, allocate
 from netsim.allocation.infeasibility import budget_scaling, largest_feasible
 from netsim.allocation.planner import Planner
 from netsim.base.pluralize import pluralize
 from netsim.base.types import Floats
-from netsim.executors.factory import this_machine
+from netsim.executors.factory import place_for
 from netsim.paper.accuracy_common import computing
 from netsim.paper.plots import canvas, quartiles, spread
 from netsim.paper.random_layouts import everybody, layouts, round_times, with_budget
 from netsim.paper.report import Finding, Report, nothing_yet
 from netsim.paper.reproduce import Context
 from netsim.paper.trials import run_trials
+from netsim.run import Run
 from netsim.scenario import load_scenario
 from netsim.sweep.points import Record, SweepPoint, write_record
 
-KBIT, KBYTE = 448e3, 8 * 448e3
 BUDGETS = {"15 to 30 mJ": None, "30 mJ": 30.0, "40 mJ": 40.0}
 LEARNING = {     # variants of one small learning scenario, all on the digits data
     "as the paper says (Euclidean norm)": {},
@@ -39,17 +40,13 @@ class Variant:
 
     place: int
     number: int      # of the trial; also the seed
-
-    @property
-    def dataset(self) -> str:
-        return "digits"
+    dataset: str = "digits"
 
     @property
     def name(self) -> str:
         return list(LEARNING)[self.place]
 
     def point(self, context: Context) -> SweepPoint:
-        """Return the point of a sweep: scenario and paths."""
         rounds = 12 if context.quick else 40
         scenario = load_scenario("paper", {
             "learning.dataset": self.dataset, "learning.model": "fashion-cnn", "learning.local_epochs": 5,
@@ -70,7 +67,7 @@ def choices(context: Context) -> Report:
     rows: list[dict[str, Any]] = []
     sizes = [_note(rows, "upload size", f"{name}, budgets {budget}", round_times(
         [with_budget(replace(problem, bits=np.full(len(problem), bits)), mj) for problem in problems], "sao"))
-        for name, bits in (("448 kbit", KBIT), ("448 KB", KBYTE)) for budget, mj in BUDGETS.items()]
+        for name, bits in (("448 kbit", 448e3), ("448 KB", 8 * 448e3)) for budget, mj in BUDGETS.items()]
     passes = [_note(rows, "passes", f"L = {count}, budgets 15 to 30 mJ", round_times(
         [replace(problem, cycles=problem.cycles * count / 10) for problem in problems], "sao"))
         for count in (5, 10, 20)]
@@ -119,7 +116,7 @@ def _vary_first_round(problems: list[Problem], rows: list[dict[str, Any]]) -> li
 def _learning(context: Context) -> dict[Variant, Record]:
     """Return the records of all variants and seeds, with values from their traces; run missing ones first."""
     variants = [Variant(place, seed) for place in range(len(LEARNING)) for seed in range(1, 2 if context.quick else 6)]
-    records = run_trials(variants, context, "choices", this_machine(context.workers))      # their traces are read here
+    records = run_trials(variants, context, "choices", place_for(context.workers))      # their traces are read here
     for variant, record in records.items():
         if "waited_longest" not in record:
             point = variant.point(context)
@@ -152,14 +149,9 @@ def waited_longest(point: SweepPoint) -> float:
 
     Rounds count from the third on, after every device has taken part once: before, there are no clusters.
     """
-    import polars as pl
-
-    from netsim.run import Run
-
     run = Run(point.run)
-    events = run.events
     labels = np.full(len(run.devices), -1)
-    for device, cluster in events.filter(pl.col("name") == "cluster").select("device", "value").iter_rows():
+    for device, cluster in run.events.filter(pl.col("name") == "cluster").select("device", "value").iter_rows():
         labels[device] = int(cluster)
     last = np.zeros(len(labels), dtype=np.int64)
     right = total = 0

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from netsim.base.figures import new_figure
+from netsim.base.figures import Axes, Figure, new_figure
 from netsim.base.types import Floats
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Colour-blind safe colours; a method has the same one in every figure.
 COLOURS = {
@@ -47,7 +43,6 @@ def plain(panel: Axes) -> None:
 
 
 def not_measured(panel: Axes) -> None:
-    """Mark a panel without data."""
     panel.text(0.5, 0.6, "not measured yet", transform=panel.transAxes, ha="center", color="0.5")
 
 
@@ -70,7 +65,6 @@ def spread(values: Sequence[float] | Floats, unit: str = "", scale: float = 1.0,
 
 
 def quartiles(values: Sequence[float] | Floats) -> dict[str, float | int]:
-    """Return median, quartiles and number of the values without NaN."""
     there = np.asarray(values, dtype=float)
     there = there[np.isfinite(there)]
     if not len(there):

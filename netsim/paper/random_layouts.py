@@ -13,6 +13,7 @@ from netsim.base.types import Floats
 from netsim.base.units import watts_from_dbm
 from netsim.devices.population import draw_population
 from netsim.devices.workload import problem_for
+from netsim.paper.plots import quartiles
 from netsim.paper.reproduce import Context
 from netsim.sample_problem import sample_problem
 from netsim.scenario import load_scenario
@@ -39,12 +40,10 @@ def with_budget(problem: Problem, budget_mj: float | None) -> Problem:
 
 
 def with_power(problem: Problem, power_dbm: float) -> Problem:
-    """Set the same transmit power for all devices."""
     return replace(problem, power_w=np.full(len(problem), watts_from_dbm(power_dbm)))
 
 
 def plan_of(problem: Problem, method: str, **options: Any) -> Plan | None:
-    """Return the method's plan, or None if it finds none."""
     try:
         return allocate(problem, method, **options)
     except Infeasible:
@@ -78,3 +77,9 @@ def over_sao(table: Table, cell: str, method: str) -> Floats:
     """Return the ratio to `sao` by layout, where both have a value."""
     ratio: Floats = table[cell][method] / table[cell]["sao"]
     return ratio[np.isfinite(ratio)]
+
+
+def summarized(rounds: Table, energies: Table, cell: str, method: str) -> dict[str, Any]:
+    """Return the quartiles over layouts of the round, and of round and energy over those of `sao`."""
+    return {"round_s": quartiles(rounds[cell][method]), "round_over_sao": quartiles(over_sao(rounds, cell, method)),
+            "energy_over_sao": quartiles(over_sao(energies, cell, method))}

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from netsim.base.figures import Figure
 from netsim.base.types import Floats
 from netsim.paper.plots import COLOURS, canvas, quartiles, spread
-from netsim.paper.random_layouts import Table, by_layout, over_sao, plan_of
+from netsim.paper.random_layouts import Table, by_layout, over_sao, plan_of, summarized
 from netsim.paper.report import Finding, Report, all_or_some, markdown
 from netsim.paper.reproduce import Context
 from netsim.sample_problem import sample_problem
 from netsim.scenario import Scenario, load_scenario
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LAYOUTS, QUICK = 100, 5
 SAMPLES, EPOCHS = 100, 5
@@ -71,10 +69,8 @@ def real_devices(context: Context) -> Report:
                                 for column in ("round_s", "energy_j", "compute_share"))
     return Report(
         findings=_findings(rounds, energies, shares), how=_how(rounds, energies, shares, count), rows=rows,
-        summary={name: {method: {
-            "round_s": quartiles(rounds[name][method]), "round_over_sao": quartiles(over_sao(rounds, name, method)),
-            "energy_over_sao": quartiles(over_sao(energies, name, method)),
-            "compute_share": quartiles(shares[name][method])} for method in METHODS} for name in cells},
+        summary={name: {method: {**summarized(rounds, energies, name, method), "compute_share": quartiles(
+            shares[name][method])} for method in METHODS} for name in cells},
         figure=_drawn(rounds, energies, shares))
 
 

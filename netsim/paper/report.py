@@ -9,14 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from netsim.base import units
-from netsim.base.figures import library, save_figure
+from netsim.base.figures import Figure, library, save_figure
 from netsim.base.files import make_folder, read_json, replace_text, safe_cell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Verdict = Literal["agrees", "agrees in part", "differs", "can't hold", "open", "not measured"]
 
@@ -32,7 +29,6 @@ class Finding:
 
     @property
     def words(self) -> str:
-        """Verdict with its reason."""
         return f"**{self.verdict}**" + (f": {self.why}" if self.why else "")
 
 
@@ -51,7 +47,6 @@ def all_or_some(parts: Sequence[bool]) -> Verdict:
 
 
 def nothing_yet(paper: str) -> Finding:
-    """Return the finding on a claim without finished trials."""
     return Finding(paper, "no finished runs to compare yet", "not measured")
 
 
@@ -134,12 +129,11 @@ def _text(report: Report, about: About) -> str:
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a Markdown table."""
     first = f"| {' | '.join(head)} |".replace("|  |", "| |")
     return [first, "|" + "---|" * len(head), *(f"| {' | '.join(cells)} |" for cells in rows)]
 
 
-def overview(folder: Path, targets: Sequence[str], says: str = "the paper says") -> str:
+def overview(folder: Path, targets: Sequence[str], says: str) -> str:
     """Return the number of statements that hold, and the table of all targets reproduced in a folder."""
     verdicts: Counter[Verdict] = Counter()
     rows = []

@@ -32,7 +32,6 @@ class Context:
     beyond: Path | None = None       # output folder of targets beyond the paper; None: that of the others
 
     def trains(self, dataset: str) -> bool:
-        """Return whether missing trials on a dataset are run."""
         return not self.stored and (not self.datasets or dataset in self.datasets)
 
     def count(self, full: int, quick: int | None = None) -> int:
@@ -41,13 +40,11 @@ class Context:
 
     @property
     def place(self) -> ExecutorFactory:
-        """Return the executor factory of trials."""
         from netsim.executors.factory import place_for
 
         return place_for(self.workers, self.cluster)
 
     def folder(self, target: str) -> Path:
-        """Return the output folder of a target."""
         return (self.beyond or self.out) if target in BEYOND else self.out
 
     @property
@@ -150,11 +147,10 @@ def reproduce(names: Sequence[str], context: Context, say: Callable[[str], None]
         for finding in report.findings:
             say(f"  {finding.verdict}: {finding.paper} -- {finding.measured}")
         reports.append(report)
-    if context.out.is_dir():      # missing if there was nothing to report
-        replace_text(context.out / "README.md", INTRODUCTION + overview(context.out, list(TARGETS)))
-    if context.beyond and context.beyond.is_dir():
-        table = overview(context.beyond, list(BEYOND), "statement")
-        replace_text(context.beyond / "README.md", BEYOND_THE_PAPER + table)
+    for folder, introduction, targets, says in ((context.out, INTRODUCTION, TARGETS, "the paper says"),
+                                                (context.beyond, BEYOND_THE_PAPER, BEYOND, "statement")):
+        if folder and folder.is_dir():      # missing if there was nothing to report
+            replace_text(folder / "README.md", introduction + overview(folder, list(targets), says))
     return reports
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from timeit import repeat
+from typing import Any
 
 import numpy as np
 
-from netsim.allocation import Plan, Problem
+from netsim.allocation import Problem
+from netsim.base.figures import Axes, Figure
 from netsim.base.pluralize import pluralize
 from netsim.base.tolerances import CONSTRAINT
-from netsim.base.types import Bools, Floats
+from netsim.base.types import Floats
 from netsim.paper.plots import canvas, spread
 from netsim.paper.random_layouts import everybody, layouts, of_plans, plan_of, with_budget
 from netsim.paper.report import Finding, Report, all_or_some
 from netsim.paper.reproduce import Context
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BUDGETS_MJ = (None, 30.0, 40.0, 50.0)                  # None: the paper's 15 to 30 mJ
 SIZES = (10, 20, 30, 50, 100)                          # S, of a hundred devices with 40 mJ
@@ -47,27 +47,15 @@ def _optimum(problem: Problem, budget_mj: float | None, layout: int) -> dict[str
     plan = plan_of(problem, "sao")
     if plan is None:
         return None
-    ends, spent, free = _ends_with_round(plan), _spent(problem, plan), _inside(problem, plan)
+    ends = plan.compute_s + plan.upload_s >= plan.round_s * (1 - CONSTRAINT)
+    spent = plan.device_energy_j >= problem.budget_j * (1 - CONSTRAINT)
     fastest = plan.cpu_hz >= problem.cpu_max_hz * (1 - CONSTRAINT)
+    free = (plan.cpu_hz > problem.cpu_min_hz * (1 + CONSTRAINT)) & ~fastest      # CPU at neither end of its range
     return {"budget_mj": budget_mj or "own", "layout": layout, "devices": len(problem), "ends": int(ends.sum()),
             "spent": int(spent.sum()), "free": int(free.sum()), "free_ends": int((free & ends).sum()),
             "free_spent": int((free & spent).sum()), "at_fastest": int(fastest.sum()),
             "at_slowest": int((~free & ~fastest).sum()),
             "band": float(plan.bandwidth_hz.sum() / problem.bandwidth_hz)}
-
-
-def _ends_with_round(plan: Plan) -> Bools:
-    return np.asarray(plan.compute_s + plan.upload_s >= plan.round_s * (1 - CONSTRAINT))
-
-
-def _spent(problem: Problem, plan: Plan) -> Bools:
-    return np.asarray(plan.device_energy_j >= problem.budget_j * (1 - CONSTRAINT))
-
-
-def _inside(problem: Problem, plan: Plan) -> Bools:
-    """Devices whose CPU is at neither end of its range."""
-    return np.asarray((plan.cpu_hz > problem.cpu_min_hz * (1 + CONSTRAINT))
-                      & (plan.cpu_hz < problem.cpu_max_hz * (1 - CONSTRAINT)))
 
 
 def _of_theorem(rows: list[dict[str, Any]]) -> list[Finding]:
@@ -125,12 +113,8 @@ def _running_time(problem: Problem, sizes: tuple[int, ...]) -> dict[str, float]:
     for size in sizes:
         copies = problem.subset(np.resize(np.arange(len(problem)), size))
         larger = replace(copies, bandwidth_hz=problem.bandwidth_hz * size / len(problem))
-        best = np.inf
-        for _ in range(REPEATS):
-            start = time.process_time()
-            plan_of(larger, "algorithm5")
-            best = min(best, time.process_time() - start)
-        seconds[str(size)] = best
+        seconds[str(size)] = min(
+            repeat(partial(plan_of, larger, "algorithm5"), timer=time.process_time, repeat=REPEATS, number=1))
     return seconds
 
 
@@ -160,14 +144,17 @@ def _draw(rows: list[dict[str, Any]], rounds: dict[int, tuple[Floats, Floats]], 
         middle.plot(list(rounds), medians, marker="o", label=label)
     middle.set(xlabel="S", title="A round of S devices, medians", yscale="log")
     middle.legend()
-    sizes = [float(size) for size in seconds]
-    right.plot(sizes, list(seconds.values()), marker="o", label="Algorithm 5")
-    first = next(iter(seconds.values()))
-    for power, line in ((1, ":"), (2, "--")):
-        right.plot(sizes, [first * (size / sizes[0]) ** power for size in sizes], line, color="grey",
-                   label=f"S^{power}")
-    right.set(xlabel="S", ylabel="processor time (s)", title="Running time", xscale="log", yscale="log")
-    right.set_xticks(sizes, [f"{size:,.0f}" for size in sizes])
-    right.minorticks_off()
-    right.legend()
+    _draw_running_time(right, seconds)
     return figure
+
+
+def _draw_running_time(panel: Axes, seconds: dict[str, float]) -> None:
+    sizes, times = [float(size) for size in seconds], list(seconds.values())
+    panel.plot(sizes, times, marker="o", label="Algorithm 5")
+    for power, line in ((1, ":"), (2, "--")):
+        panel.plot(sizes, [times[0] * (size / sizes[0]) ** power for size in sizes], line, color="grey",
+                   label=f"S^{power}")
+    panel.set(xlabel="S", ylabel="processor time (s)", title="Running time", xscale="log", yscale="log")
+    panel.set_xticks(sizes, [f"{size:,.0f}" for size in sizes])
+    panel.minorticks_off()
+    panel.legend()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,20 +12,18 @@ from netsim.allocation import Problem, Shannon, allocate
 from netsim.allocation.planner import Wave
 from netsim.allocation.sao_adaptive import price_bound
 from netsim.allocation.tdma import SingleDevice, single_device_bound
+from netsim.base.figures import Figure
 from netsim.base.pluralize import pluralize
 from netsim.base.tolerances import CONSTRAINT, MEETS_BOUND
 from netsim.base.types import Floats
 from netsim.cell.schedulers import SCHEDULERS
-from netsim.paper.plots import canvas, quartiles, spread
-from netsim.paper.random_layouts import Table, by_layout, over_sao, plan_of, with_budget
+from netsim.paper.plots import canvas, spread
+from netsim.paper.random_layouts import Table, by_layout, over_sao, plan_of, summarized, with_budget
 from netsim.paper.report import Finding, Report, all_or_some, markdown
 from netsim.paper.reproduce import Context
 from netsim.sample_problem import sample_problem
 from netsim.scenario import load_scenario
 from netsim.server.replay import play_wave
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LAYOUTS, QUICK = 100, 3
 LARGE = 30                # devices of the large cohort; a search takes half a minute
@@ -73,15 +71,12 @@ def sharing(context: Context) -> Report:
     count = context.count(LAYOUTS, QUICK)
     names = ["paper", "heavy"] if context.quick else list(SETTINGS)
     asked = [(name, seed) for name in names for seed in range(count)]
-    place = context.place
-    with place.open() as executor:
+    with context.place.open() as executor:
         rows = [row for found in executor.map(measured, *zip(*asked, strict=True)) for row in found]
     rounds, energies = (by_layout(rows, column, names, NAMES, count) for column in ("round_s", "energy_j"))
     return Report(
         findings=_findings(rows, rounds, energies), how=_how(rounds, energies, count), rows=rows,
-        summary={name: {method: {
-            "round_s": quartiles(rounds[name][method]), "round_over_sao": quartiles(over_sao(rounds, name, method)),
-            "energy_over_sao": quartiles(over_sao(energies, name, method))} for method in NAMES} for name in names},
+        summary={name: {method: summarized(rounds, energies, name, method) for method in NAMES} for name in names},
         figure=_drawn(rounds, energies))
 
 
@@ -141,7 +136,8 @@ def _findings(rows: list[Row], rounds: Table, energies: Table) -> list[Finding]:
                 f"{pluralize(int(np.isfinite(both['tdma']).sum()), 'layout')}; the best schedule found is within "
                 f"0.1 % of a proven bound in {int((near < NEAR).sum())} of {len(near)}, "
                 f"at most {100 * near.max():.2f} % above it", all_or_some([bool(met.sum() > len(met) / 2)])),
-        Finding("sharing so that all end together is never later than fixed bands, and breaks no budget",
+        Finding("with the clocks of sao and while nothing changes in time, sharing so that all end together is never "
+                "later than fixed bands, and breaks no budget",
                 f"at most {adaptive.max():.4f} times as long in {pluralize(len(adaptive), 'round')}; devices over "
                 f"budget: {over['adaptive']} (equal parts of the band at each moment: {over['equal']})",
                 all_or_some([bool(adaptive.max() <= 1)
@@ -162,27 +158,29 @@ def _gap(rounds: Mapping[str, Floats]) -> Floats:
 
 def _how(rounds: Table, energies: Table, count: int) -> str:
     """Return the table of medians, over layouts, of T and energy relative to `sao`."""
-    def cell(name: str, method: str) -> str:
-        ratio, energy = over_sao(rounds, name, method), over_sao(energies, name, method)
-        if method == "sao":
-            there = np.percentile(1e3 * rounds[name]["sao"][np.isfinite(rounds[name]["sao"])], [25, 50, 75])
-            return " / ".join(f"{ms:.1f}" for ms in there) + f", n {len(ratio)}"
-        few = f", n {len(ratio)}" if len(ratio) != len(over_sao(rounds, name, "sao")) else ""
-        return f"{np.median(ratio):.3f}{few}" + (f" ({np.median(energy):.2f})" if len(energy) else "")
-
     gaps = "; ".join(f"{SETTINGS[name].title}: median {100 * np.median(_gap(rounds[name])):.2f} %, 90th percentile "
                      f"{100 * np.percentile(_gap(rounds[name]), 90):.2f} %" for name in rounds)
     return "\n".join([
         "Median of the round over that of sao, layout by layout; in brackets the same of the energy. First line: "
         "quartiles of the round in ms.", "",
         *markdown(["", *(SETTINGS[name].title for name in rounds)],
-                  [[title, *(cell(name, method) for name in rounds)] for method, title in NAMES.items()]),
+                  [[title, *(_medians(rounds, energies, name, method) for name in rounds)]
+                   for method, title in NAMES.items()]),
         "", f"How far sao-adaptive is above the bound: {gaps}.", "",
         f"{pluralize(count, 'layout')} of a cell; layout i is the `paper` scenario under seed i, with a random "
         "cohort. `sao` is still the exact optimum of its own problem, in which bands are fixed for the round. "
         "What no schedule can do better is the larger of the solo bound and a bound by prices. Equal parts and "
         "common ends are simulated with sao's CPU frequencies; the others are plans, which the simulation plays "
         "to 1e-9."])
+
+
+def _medians(rounds: Table, energies: Table, name: str, method: str) -> str:
+    ratio, energy = over_sao(rounds, name, method), over_sao(energies, name, method)
+    if method == "sao":
+        there = np.percentile(1e3 * rounds[name]["sao"][np.isfinite(rounds[name]["sao"])], [25, 50, 75])
+        return " / ".join(f"{ms:.1f}" for ms in there) + f", n {len(ratio)}"
+    few = f", n {len(ratio)}" if len(ratio) != len(over_sao(rounds, name, "sao")) else ""
+    return f"{np.median(ratio):.3f}{few}" + (f" ({np.median(energy):.2f})" if len(energy) else "")
 
 
 def _drawn(rounds: Table, energies: Table) -> Figure:

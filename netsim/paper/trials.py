@@ -77,12 +77,10 @@ class Trial:
 
     @property
     def names(self) -> dict[str, Any]:
-        """Return the first columns of a row about this trial."""
         return {"dataset": self.dataset, "sigma": self.sigma, "method": self.method, "cohort": self.cohort,
                 "trial": self.number}
 
     def point(self, context: Context) -> SweepPoint:
-        """Return the point of a sweep: scenario and paths."""
         data = datasets(context)[self.dataset]
         scenario, split = self.scenario(context)
         name = f"{self.method}-{self.cohort}-{self.number}"
@@ -141,13 +139,10 @@ def in_the_paper(
 
 def compared(context: Context) -> list[Trial]:
     """Return the trials of five methods on all datasets, ordered so that an interrupted run is useful."""
-    def order(trial: Trial) -> tuple[int, int, int]:
-        return trial.number, SIGMAS.index(trial.sigma), list(datasets(context)).index(trial.dataset)
-
-    trials = [Trial(dataset, sigma, method, 10, number)
-              for dataset, data in datasets(context).items() for sigma in SIGMAS
-              for number in range(1, 1 + context.count(data.trials[sigma])) for method in METHODS]
-    return sorted(trials, key=order)
+    counts = {(sigma, dataset): context.count(data.trials[sigma])
+              for sigma in SIGMAS for dataset, data in datasets(context).items()}
+    return [Trial(dataset, sigma, method, 10, number) for number in range(1, 1 + max(counts.values()))
+            for (sigma, dataset), count in counts.items() if number <= count for method in METHODS]
 
 
 def with_rra(context: Context) -> list[Trial]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -18,10 +18,7 @@ from netsim.base.tolerances import SHOWN_POINTS, SHOWN_RATIO
 from netsim.report.figures import columns, left_out, sample
 from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
 from netsim.report.run_data import MOST_POINTS, MOST_ROUNDS, accuracy, staleness
-from netsim.run import ALL_PARTS
-
-if TYPE_CHECKING:
-    from netsim.run import Run
+from netsim.run import ALL_PARTS, Run
 
 MOST_GANTTS = 4         # runs whose rounds stand side by side
 SCENARIO, MOST_BYTES = "scenario.toml", 500 * MEGABYTE
@@ -32,13 +29,12 @@ PROSE = ("name", "description")     # keys without an effect on results
 
 
 def comparison_data(runs: Sequence[Run], labels: list[str]) -> dict[str, Any]:
-    """Return the data of the page, run by run."""
     longest = max(run.last_round for run in runs)
     changed = changed_keys(runs)
     notes = {
         "times": left_out(min(longest, MOST_ROUNDS), longest, "rounds, evenly spread"),
         "changed": left_out(min(len(changed), MOST_KEYS), len(changed), "changed keys"),
-        "world": "" if same_world(runs) else
+        "world": "" if _same_environment(runs) else
         "The devices or seeds of these runs differ, so the differences below are not caused by the methods alone.",
     }
     told = [one(run, label) for run, label in zip(runs, labels, strict=True)]
@@ -52,7 +48,6 @@ def comparison_data(runs: Sequence[Run], labels: list[str]) -> dict[str, Any]:
 
 
 def one(run: Run, label: str) -> dict[str, Any]:
-    """Return the data of one run of the comparison."""
     breakdown = run.breakdown()
     rounds = sample(breakdown.rounds.with_columns(
         spent_j=pl.col("energy_j").cum_sum(), updates=pl.col("arrived").cum_sum()), MOST_ROUNDS)
@@ -143,21 +138,22 @@ def gantts(runs: Sequence[Run], labels: list[str], notes: dict[str, str]) -> lis
     """Return the Gantt charts of the same rounds of the first few runs, for rounds that all of them have."""
     shown = runs[:MOST_GANTTS]
     last = min(run.last_round for run in shown)
-    fits = min((choose_rounds(run, MOST_JOBS // len(shown), last) for run in shown), key=lambda chosen: chosen.height)
-    picked = {*fits["round"], *(slowest(run, last) for run in shown)}
+    common = [run.rounds.filter(pl.col("round") <= last) for run in shown]
+    fits = min((choose_rounds(run, rounds, MOST_JOBS // len(shown)) for run, rounds in zip(shown, common, strict=True)),
+               key=lambda chosen: chosen.height)
+    picked = {*fits["round"], *map(slowest, common)}
     told = [left_out(len(shown), len(runs), "runs, the first ones"),
             f"Only rounds that all of them have, 1 to {last:,}." if last < max(run.last_round for run in shown) else ""]
     found = []
-    for run, label in zip(shown, labels, strict=False):
+    for run, rounds, label in zip(shown, common, labels, strict=False):
         own: dict[str, str] = {}
-        chosen = run.rounds.filter(pl.col("round").is_in(sorted(picked)))
-        found.append(gantt(run, chosen, own, last=last, share=1 / len(shown)))
+        found.append(gantt(run, rounds, rounds.filter(pl.col("round").is_in(sorted(picked))), own, 1 / len(shown)))
         told.append(f"{label}: {own['gantt']}" if own["gantt"] else "")
     notes["gantts"] = " ".join(filter(None, told))
     return found
 
 
-def same_world(runs: Sequence[Run]) -> bool:
+def _same_environment(runs: Sequence[Run]) -> bool:
     """Return True if all runs have the same seed and the same devices, with the same data if all runs learn."""
     shared = [name for name in runs[0].devices.columns if all(name in run.devices.columns for run in runs)]
     first = runs[0].devices.select(shared)

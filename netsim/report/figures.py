@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from netsim.analysis.breakdown import WORK, spends
 from netsim.base import units
 from netsim.base.errors import InputError, unknown
-from netsim.base.figures import as_it_stands, new_figure
+from netsim.base.figures import Axes, Figure, as_it_stands, new_figure
 from netsim.base.pluralize import pluralize
-from netsim.run import PARTS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from netsim.run import Run
+from netsim.run import PARTS, Run
 
 COLOURS = {"download": "#4f9d86", "compute": "#3d6fb4", "throttled": "#8fb0dd", "upload": "#e0862c", "wait": "#d3d6db",
            "off": "#7a7f87"}
@@ -57,13 +51,13 @@ def gantt(run: Run, axes: Axes, round: int) -> None:
     scale, unit = scale_of(shown["round_s"], "time")
     spans = run.spans.filter((pl.col("round") == round) & pl.col("device").is_in(list(rows)))
     drawn = [name for name in COLOURS if name in PARTS or name in spans["name"]]      # "off" is optional
-    for name in drawn:
-        of = spans.filter(pl.col("name") == name)
-        axes.barh([rows[device] for device in of["device"]], (of["t1"] - of["t0"]) / scale,
-                  left=(of["t0"] - began) / scale, color=COLOURS[name], height=0.8)
     framed = outlined.filter(pl.col("device").is_in(list(rows)))
-    axes.barh([rows[device] for device in framed["device"]], (framed["t1"] - framed["t0"]) / scale,
-              left=(framed["t0"] - began) / scale, facecolor="none", edgecolor=CRITICAL, linewidth=1.5, height=0.8)
+    styles: list[tuple[pl.DataFrame, dict[str, Any]]] = [
+        *((spans.filter(pl.col("name") == name), {"color": COLOURS[name]}) for name in drawn),
+        (framed, {"facecolor": "none", "edgecolor": CRITICAL, "linewidth": 1.5})]
+    for bars, style in styles:
+        axes.barh([rows[device] for device in bars["device"]], (bars["t1"] - bars["t0"]) / scale,
+                  left=(bars["t0"] - began) / scale, height=0.8, **style)
     axes.set_yticks(range(len(rows)), [as_it_stands(name) for name in shown["name"]], fontsize=7)
     axes.invert_yaxis()
     axes.set_xlabel(f"time in the round ({unit})")
@@ -103,13 +97,11 @@ def breakdown(run: Run, axes: Axes) -> None:
 
 
 def energy(run: Run, axes: Axes) -> None:
-    """Draw the energy per part of each round."""
     _stacked(run, axes, {part: f"{part}_j" for part in spends(run)})
     axes.set_ylabel("energy of all devices (J)")
 
 
 def _stacked(run: Run, axes: Axes, heights: dict[str, str], scale: float = 1.0) -> None:
-    """Draw a stacked bar per round."""
     rounds = sample(run.breakdown().rounds, MOST_BARS)
     width = 0.8 * float(rounds["round"][-1] - rounds["round"][0] + 1) / rounds.height
     bottom = pl.zeros(rounds.height, eager=True)

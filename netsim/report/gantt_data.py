@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from netsim.analysis.bottleneck import MOST_PLANS, Bottleneck, bottlenecks
-from netsim.analysis.breakdown import WORK
+from netsim.analysis.breakdown import WORK, undelivered
 from netsim.analysis.device_names import device_names
 from netsim.analysis.export import FACTS, job_annotations
 from netsim.base.pluralize import pluralize
 from netsim.report.figures import Columns, columns, left_out, sample
+from netsim.run import Run
 from netsim.trace.schema import DROPS, OVER
-
-if TYPE_CHECKING:
-    from netsim.run import Run
 
 MOST_JOBS = 5000           # in all Gantt charts of a page together
 MOST_ROWS = 60             # devices in one of them
@@ -26,14 +24,13 @@ FEWEST = 10                # rounds, also if they have many devices
 DIGITS, FACT_DIGITS = 7, 5     # significant digits of times and of decisions
 
 
-def slowest(run: Run, last: int | None = None) -> int:
-    """Return the longest round up to round ``last``; of several, the first."""
-    return int(_by_length(_until(run, last))["round"][0])
+def slowest(rounds: pl.DataFrame) -> int:
+    """Return the longest round; of several, the first."""
+    return int(_by_length(rounds)["round"][0])
 
 
-def choose_rounds(run: Run, most_jobs: int, last: int | None = None) -> pl.DataFrame:
-    """Return the rounds that fit the page: evenly spread ones, and the longest."""
-    rounds = _until(run, last)
+def choose_rounds(run: Run, rounds: pl.DataFrame, most_jobs: int) -> pl.DataFrame:
+    """Return those of a run's rounds that fit the page: evenly spread ones, and the longest."""
     sizes = run.breakdown().shares.group_by("round").len()["len"].clip(upper_bound=MOST_ROWS)
     each = max(sizes.sum() / max(run.rounds.height, 1), 1.0)
     chosen = sample(rounds, max(FEWEST, int(most_jobs / each)))
@@ -42,26 +39,22 @@ def choose_rounds(run: Run, most_jobs: int, last: int | None = None) -> pl.DataF
     return chosen
 
 
-def _until(run: Run, last: int | None) -> pl.DataFrame:
-    return run.rounds if last is None else run.rounds.filter(pl.col("round") <= last)
-
-
 def _by_length(rounds: pl.DataFrame) -> pl.DataFrame:
     return rounds.sort(["round_s", "round"], descending=[True, False])
 
 
 def gantt(
-    run: Run, chosen: pl.DataFrame, notes: dict[str, str], *, last: int | None = None, share: float = 1.0,
+    run: Run, rounds: pl.DataFrame, chosen: pl.DataFrame, notes: dict[str, str], share: float = 1.0,
 ) -> dict[str, Any]:
-    """Return the data of the chosen rounds, devices with the least waiting time first; adds omissions to ``notes``.
+    """Return the data of rounds chosen from ``rounds``, devices with the least waiting time first.
 
-    ``last`` is the last round that could have been chosen, ``share`` the part of the page's replay cost to use here.
+    Adds omissions to ``notes``; ``share`` is the part of the page's replay cost to use here.
     """
     found = bottlenecks(run, _by_length(chosen)["round"].to_list(), int(share * MOST_PLANS))
     everyone, shown = _participants(run, chosen, found)
     busiest = shown.group_by("device").len().sort(["len", "device"], descending=[True, False])
     lanes = busiest.head(MOST_LANES)["device"].sort().to_list()
-    rounds_left = left_out(chosen.height, _until(run, last).height, "rounds: evenly spread ones and the ten longest")
+    rounds_left = left_out(chosen.height, rounds.height, "rounds: evenly spread ones and the ten longest")
     waited_least = f"Of a round, the {pluralize(MOST_ROWS, 'device')} that waited least."
     rows_left = waited_least if everyone > shown.height else ""
     lanes_left = left_out(len(lanes), busiest.height, "devices, those that took part most often")
@@ -69,7 +62,7 @@ def gantt(
     notes["timeline"] = " ".join(filter(None, (rounds_left, lanes_left)))
     names = device_names(run.devices)
     return {
-        "slowest": slowest(run, last),
+        "slowest": slowest(rounds),
         "rounds": columns(chosen.select("round", "t0", "t1", "round_s", "arrived", "dropped", "energy_j")),
         **_spans(run, chosen, shown),
         "order": {number: part["device"].to_list() for number, part in _by_round(shown)},
@@ -94,16 +87,13 @@ def _outline_note(paced: int, rounds: int) -> str:
             "the outline shows the critical path, if one device finishes last.")
 
 
-def _participants(
-    run: Run, chosen: pl.DataFrame, found: dict[int, Bottleneck],
-) -> tuple[int, pl.DataFrame]:
+def _participants(run: Run, chosen: pl.DataFrame, found: dict[int, Bottleneck]) -> tuple[int, pl.DataFrame]:
     """Return the number of participants, and round and device of those that are shown.
 
     Preferred are devices that limit the round, then devices with the least waiting time, then devices without a plan.
     """
     took_part = run.breakdown().shares.select("round", "device", "wait_s")
-    lost = run.collect(run.scan().filter((pl.col("kind") == "instant") & pl.col("name").is_in(DROPS)).select(
-        "round", "device", wait_s=pl.lit(None, pl.Float64)))
+    lost = undelivered(run, DROPS).select("round", "device", wait_s=pl.lit(None, pl.Float64))
     everyone = pl.concat([took_part, lost.join(took_part, on=["round", "device"], how="anti")]).join(
         chosen.select("round"), on="round", how="semi")
     named = pl.DataFrame([(number, device) for number, pace in found.items() for device in pace.devices],

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from netsim.analysis.breakdown import long_first_round
 from netsim.base import units
@@ -17,9 +17,7 @@ from netsim.base.errors import InputError
 from netsim.base.files import read_text, replace_text
 from netsim.report.comparison_data import MOST_BYTES, SCENARIO, comparison_data, labels_of
 from netsim.report.run_data import run_data
-
-if TYPE_CHECKING:
-    from netsim.run import Run
+from netsim.run import Run
 
 # id of a chart, key of its data, heading, explanation
 CHARTS = (

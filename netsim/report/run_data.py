@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from netsim.analysis.breakdown import counters
 from netsim.analysis.device_names import device_names
 from netsim.report.figures import Columns, columns, left_out, sample
 from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
-from netsim.run import in_order
+from netsim.run import Run, in_order
 from netsim.trace.schema import ARRIVED
-
-if TYPE_CHECKING:
-    from netsim.run import Run
 
 MOST_ROUNDS = 1000         # bars side by side
 MOST_DEVICES = 1000        # points on the map, rows of a table, columns of a matrix
@@ -28,21 +26,21 @@ OF_ROUNDS = ("round", "t0", "t1", "round_s", "band_used", "energy_j", "arrived",
 def run_data(run: Run) -> dict[str, Any]:
     """Return the data of the page about one run; ``notes`` holds what each chart omits."""
     notes: dict[str, str] = {}
-    path = run.critical_path()
+    path, groups, stale = run.critical_path(), cluster_numbers(run), staleness(run)
     data: dict[str, Any] = {
         "breakdown": breakdown_data(run, notes),
         "path": {"length_s": path.length_s, "advice": path.advice(), "causes": columns(path.causes.head(10)),
                  "slack": columns(path.slack.head(10))},
-        "gantt": gantt(run, choose_rounds(run, MOST_JOBS), notes),
-        "map": map_of_cell(run, notes),
+        "gantt": gantt(run, run.rounds, choose_rounds(run, run.rounds, MOST_JOBS), notes),
+        "map": map_of_cell(run, groups, notes),
         "budgets": budgets(run, notes),
         "band": band_over_time(run, notes),
         "batteries": batteries(run, notes),
         "accuracy": accuracy(run),
-        "staleness": staleness(run),
-        "delivered": delivered(run, notes),
-        "classes": classes(run, notes),
-        "clusters": clusters(run),
+        "staleness": stale,
+        "delivered": delivered(run, notes) if stale else {},
+        "classes": classes(run, groups, notes),
+        "clusters": clusters(run, groups),
     }
     data = {name: part for name, part in data.items() if part}
     return {**data, "notes": {name: note for name, note in notes.items() if note}}
@@ -51,7 +49,7 @@ def run_data(run: Run) -> dict[str, Any]:
 def breakdown_data(run: Run, notes: dict[str, str]) -> dict[str, Any]:
     """Return the rounds, evenly spread ones and the slowest, and the devices that used most energy."""
     breakdown = run.breakdown()
-    longest = breakdown.rounds.filter(pl.col("round") == slowest(run))
+    longest = breakdown.rounds.filter(pl.col("round") == slowest(run.rounds))
     rounds = pl.concat([sample(breakdown.rounds, MOST_ROUNDS), longest]).unique("round").sort("round")
     busiest = breakdown.devices.sort("energy_j", descending=True, maintain_order=True)
     devices = busiest.head(MOST_DEVICES).sort("device")
@@ -62,12 +60,12 @@ def breakdown_data(run: Run, notes: dict[str, str]) -> dict[str, Any]:
             "devices": columns(devices)}
 
 
-def map_of_cell(run: Run, notes: dict[str, str]) -> dict[str, Any]:
+def map_of_cell(run: Run, groups: pl.DataFrame, notes: dict[str, str]) -> dict[str, Any]:
     """Return positions of the devices, and the values to colour them by."""
     did = run.breakdown().devices.select("device", "name", "kind", "rounds", "energy_j", "straggler_rounds")
     place = run.devices.select(pl.col("device").cast(pl.Int32), "x_m", "y_m", gain_db=10 * pl.col("gain").log10(),
                                **({"class": pl.col("majority_class")} if "majority_class" in run.devices else {}))
-    joined = did.join(place, on="device", how="left").join(cluster_numbers(run), on="device", how="left")
+    joined = did.join(place, on="device", how="left").join(groups, on="device", how="left")
     if joined["cluster"].null_count() == joined.height:
         joined = joined.drop("cluster")
     shown = sample(joined, MOST_DEVICES)
@@ -77,9 +75,8 @@ def map_of_cell(run: Run, notes: dict[str, str]) -> dict[str, Any]:
 
 def cluster_numbers(run: Run) -> pl.DataFrame:
     """Return the last cluster of each device, if the selection method made clusters."""
-    return run.collect(
-        run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "cluster"))
-        .group_by("device", maintain_order=True).agg(pl.col("value").last().cast(pl.Int64).alias("cluster")))
+    return counters(run, "cluster").group_by("device", maintain_order=True).agg(
+        cluster=pl.col("value").last().cast(pl.Int64))
 
 
 def budgets(run: Run, notes: dict[str, str]) -> Columns:
@@ -94,8 +91,7 @@ def budgets(run: Run, notes: dict[str, str]) -> Columns:
 
 def band_over_time(run: Run, notes: dict[str, str]) -> Columns:
     """Return the bandwidth in use in Hz: every change, or means over equal windows if there are too many changes."""
-    changes = run.collect(
-        run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "bandwidth")).select("t0", "value"))
+    changes = counters(run, "bandwidth")
     start, end = float(run.rounds["t0"][0]), float(run.rounds["t1"][-1])
     times = np.concatenate([[start], changes["t0"].to_numpy(), [end]])
     values = np.concatenate([[0.0], changes["value"].to_numpy(), [0.0]])
@@ -119,10 +115,7 @@ def batteries(run: Run, notes: dict[str, str]) -> dict[str, Any]:
         return {}
     worst = powered.sort("left", maintain_order=True).head(MOST_BATTERIES)
     notes["batteries"] = left_out(worst.height, powered.height, "devices, those that used most of their battery")
-    one_of_them = pl.col("device").is_in(worst["device"].to_list())
-    levels = run.collect(
-        run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "battery") & one_of_them)
-        .select("device", "t0", "value"))
+    levels = counters(run, "battery")
     start, nearly_full = float(run.rounds["t0"][0]), worst["left"][0] > 0.9
     lines = []
     for device, name, full in worst.select("device", "name", "battery_j").iter_rows():
@@ -155,9 +148,7 @@ def staleness(run: Run) -> dict[str, Any]:
 
 
 def delivered(run: Run, notes: dict[str, str]) -> dict[str, Any]:
-    """Return the number of updates of each device, the fastest first; empty for synchronous servers."""
-    if not staleness(run):
-        return {}
+    """Return the number of updates of each device, the fastest first."""
     jobs = run.jobs.group_by("device", maintain_order=True).agg(
         (pl.col("outcome") == ARRIVED).sum().alias("arrived"), in_order(pl.col("planned_s")) / pl.len())
     ranked = jobs.drop_nulls("planned_s").join(device_names(run.devices), on="device", how="left").sort(
@@ -169,13 +160,12 @@ def delivered(run: Run, notes: dict[str, str]) -> dict[str, Any]:
     return {**columns(shown.select("name", "arrived", "planned_s")), "tenth": tenth, "fast": fast, "slow": slow}
 
 
-def classes(run: Run, notes: dict[str, str]) -> dict[str, Any]:
+def classes(run: Run, groups: pl.DataFrame, notes: dict[str, str]) -> dict[str, Any]:
     """Return the number of samples per class of each device, sorted by cluster."""
     labels = [name for name in run.devices.columns if name.startswith("class_")]
     if not labels:
         return {}
-    joined = run.devices.with_columns(pl.col("device").cast(pl.Int32)).join(
-        cluster_numbers(run), on="device", how="left").join(
+    joined = run.devices.with_columns(pl.col("device").cast(pl.Int32)).join(groups, on="device", how="left").join(
         device_names(run.devices).rename({"name": "label"}), on="device", how="left")
     shown = sample(joined.sort("cluster", "majority_class", "device", nulls_last=True), MOST_DEVICES)
     notes["classes"] = left_out(shown.height, joined.height, "devices, evenly picked")
@@ -184,12 +174,11 @@ def classes(run: Run, notes: dict[str, str]) -> dict[str, Any]:
             "counts": [shown[label].to_list() for label in labels]}
 
 
-def clusters(run: Run) -> dict[str, Any]:
+def clusters(run: Run, groups: pl.DataFrame) -> dict[str, Any]:
     """Return the number of devices in each cluster by majority class."""
-    found = cluster_numbers(run)
-    if found.is_empty() or "majority_class" not in run.devices.columns:
+    if groups.is_empty() or "majority_class" not in run.devices.columns:
         return {}
-    both = found.join(run.devices.select(pl.col("device").cast(pl.Int32), "majority_class"), on="device")
+    both = groups.join(run.devices.select(pl.col("device").cast(pl.Int32), "majority_class"), on="device")
     count = np.zeros((int(both["cluster"].max()) + 1, int(both["majority_class"].max()) + 1), np.int64)  # type: ignore[arg-type]
     np.add.at(count, (both["cluster"].to_numpy(), both["majority_class"].to_numpy()), 1)
     return {"count": count.tolist()}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,14 +14,10 @@ import polars as pl
 from netsim.analysis.seed_statistics import Estimate, estimate
 from netsim.analysis.sweep_statistics import MEASURES, SweepStatistics
 from netsim.base.errors import InputError, unknown
-from netsim.base.figures import as_it_stands, library, new_figure, save_figure
+from netsim.base.figures import Axes, Figure, as_it_stands, library, new_figure, save_figure
 from netsim.base.files import make_folder
 from netsim.report.figures import COLOURS, scale_of
 from netsim.run import PARTS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 COLUMN_IN = 3.4          # width of a column in inches
 MOST_LINES = 12          # distinguishable lines
@@ -116,7 +112,6 @@ def _legend(axes: Axes, lines: int) -> None:
 
 
 def _wrapped(label: str, width: int = WRAP) -> str:
-    """Return a label in lines that fit a column."""
     return as_it_stands(fill(label, width))
 
 
@@ -127,15 +122,12 @@ def _far_apart(values: Sequence[float | None]) -> bool:
 
 
 def _bars(sweep: SweepStatistics, axes: Axes, measure: str, label: str, parts: dict[str, str]) -> None:
-    """Draw a stacked bar of measures per case, with the interval of the sum.
-
-    Cases that are far apart are dots with intervals on a logarithmic axis, on which parts of a bar do not add up.
-    """
+    """Draw a stacked bar of measures per case, with the interval of the sum."""
     drawn, kind = [case for case in sweep.cases if case.rows], MEASURES[measure][0]
     cases = drawn[:MOST_LINES]
     rows, whole = range(len(cases)), [case.over(measure) for case in cases]
     _left_out(axes, len(drawn))
-    if _far_apart([one.mean for one in whole]):
+    if _far_apart([one.mean for one in whole]):      # parts of a bar do not add up on a logarithmic axis
         _dots(axes, [(case.label, list(case.values(measure).values())) for case in cases], kind, label)
         return
     scale, unit = scale_of(pl.Series([one.mean for one in whole]), kind)

@@ -10,22 +10,19 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from netsim.analysis.seed_statistics import mean_curve, quantile, records
-from netsim.analysis.sweep_statistics import MEASURES, MOST_POINTS, OVER, TARGETS, SweepCase
+from netsim.analysis.sweep_statistics import MEASURES, MOST_POINTS, OVER, TARGETS, SweepCase, SweepStatistics
 from netsim.base.errors import InputError
 from netsim.base.files import make_folder, replace_text, safe_table
 from netsim.base.pluralize import pluralize
 from netsim.report.figures import left_out, scale_of
 from netsim.report.page import chart, page
 from netsim.report.sweep_figures import write_figures
-
-if TYPE_CHECKING:
-    from netsim.analysis.sweep_statistics import SweepStatistics
 
 MOST_CASES = 500         # rows of a table
 MOST_CURVES = 18         # distinguishable lines
@@ -192,5 +189,4 @@ def with_interval(mean: float | None, high: float | None, scale: float) -> str:
 
 
 def escaped(text: str) -> str:
-    """Escape the special characters of LaTeX."""
     return "".join(SPECIAL.get(mark, mark) for mark in text)

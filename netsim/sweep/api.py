@@ -6,23 +6,21 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from netsim.base.errors import InputError, describe_value
 from netsim.base.files import folder_for
 from netsim.base.pluralize import pluralize
 from netsim.executors.factory import ExecutorFactory, place_for
 from netsim.executors.workers import InProcess
+from netsim.scenario import Scenario
 from netsim.sweep.points import SweepProgress
 from netsim.sweep.progress import progress_bar
 from netsim.sweep.results import SweepResults
 from netsim.sweep.session_objects import SessionNames
 from netsim.sweep.sweep import run_all
-from netsim.sweep.sweep_file import Sweep, cases_of, check_case, located, seeds_of
+from netsim.sweep.sweep_file import PlannedCase, Sweep, cases_of, check_case, located, seeds_of
 from netsim.validation import BROUGHT, as_scenario, check_arguments
-
-if TYPE_CHECKING:
-    from netsim.scenario import Scenario
 
 
 def run_sweep(
@@ -94,14 +92,14 @@ def run_sweep(
         fixed = {BROUGHT[what][1]: lent.name(BROUGHT[what][1], thing) for what, thing in own.items()}
         base = as_scenario(scenario, fixed)
         keys = {what: key for what, (_, key) in BROUGHT.items()}      # as in simulate(..., allocation=mine)
-        given = [case.pop("label", None) for case in cases]
-        settings = [{keys.get(key, key): lent.name(keys.get(key, key), value) for key, value in case.items()}
-                    for case in cases]
-        scenarios = [base.with_(case) if case else base for case in settings]
-        for each in scenarios:
-            check_case(each, learning, allow_import)
-        sweep = Sweep(base.name, folder, tuple(zip(settings, scenarios, strict=True)), tuple(numbers), learning,
-                      tuple(given))
+        whole = []
+        for case in cases:
+            label = case.pop("label", None)
+            settings = {keys.get(key, key): lent.name(keys.get(key, key), value) for key, value in case.items()}
+            whole.append(PlannedCase(settings, base.with_(settings) if settings else base, label))
+        for each in whole:
+            check_case(each.scenario, learning, allow_import)
+        sweep = Sweep(base.name, folder, tuple(whole), tuple(numbers), learning)
         here = workers is None and cluster is None
         place = ExecutorFactory(InProcess, at_once=1) if here else lent.passed_to(place_for(workers, cluster))
         watch = stack.enter_context(_shown(progress, base.name))

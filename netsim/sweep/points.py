@@ -18,17 +18,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from netsim.base.checksummed import SEAL, checksum_of, read_object
 from netsim.base.errors import InputError
 from netsim.base.files import MEGABYTE, hold, make_folder, read_json, refuse_link, replace_text
 from netsim.base.platform_info import processor
 from netsim.executors.factory import ExecutorFactory
+from netsim.scenario import Scenario
 from netsim.sweep.time_left import TimeLeft
-
-if TYPE_CHECKING:
-    from netsim.scenario import Scenario
 
 Record = dict[str, Any]
 
@@ -77,8 +75,6 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """Progress of a set of points."""
-
     finished: int
     failed: int
     total: int
@@ -175,7 +171,6 @@ def run_points(
 
 
 def remove_shared(points: Iterable[SweepPoint]) -> None:
-    """Delete the training results that the points have shared."""
     for folder in {shared_by(point.run) for point in points}:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -287,7 +282,6 @@ class _Queue:
             self._estimate.failed(point.record)
 
     def progress(self) -> SweepProgress:
-        """Return counts and the estimated time left."""
         for point in self.running.values():
             self._estimate.at_round(point.record, point.rounds_played)
         left = self._estimate.seconds_left(time.monotonic() - self._start)

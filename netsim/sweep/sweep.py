@@ -107,18 +107,18 @@ class SweepStatus:
 
 def status(sweep: Sweep) -> SweepStatus:
     """Return the status by file names; only files of running points are read."""
-    different = dict(zip(sweep.digests, (scenario for _, scenario in sweep.cases), strict=True))
+    different = {case.digest: case for case in sweep.cases}
     files, runs = _names(sweep.folder / "cells"), _names(sweep.folder / "runs")
     finished = 0
     begun, failed = [], []
-    for digest, scenario in different.items():
+    for digest, case in different.items():
         for seed in sweep.seeds:
             key = sweep.key(digest, seed)
             if f"{key}.json" in files:
                 finished += 1
             elif f"{key}.error" in files:
-                failed.append(sweep.point(scenario, digest, seed))
-            elif key in runs and (point := sweep.point(scenario, digest, seed)).rounds_played:
+                failed.append(sweep.point(case, seed))
+            elif key in runs and (point := sweep.point(case, seed)).rounds_played:
                 begun.append(point)
     return SweepStatus(len(different) * len(sweep.seeds), finished, begun, failed)
 
@@ -137,7 +137,8 @@ def table(sweep: Sweep) -> pl.DataFrame:
     """
     import polars as pl
 
-    rows = [_row(case, point) for case, point in zip(sweep.varied, sweep.points, strict=True) if point.finished]
+    varied = [case.settings for case in sweep.cases for _ in sweep.seeds]
+    rows = [_row(case, point) for case, point in zip(varied, sweep.points, strict=True) if point.finished]
     return pl.DataFrame(rows, infer_schema_length=None, strict=False)
 
 

@@ -1,30 +1,13 @@
-"""Sweep files: a scenario, the keys to vary and the seeds, as the points to run.
-
-    scenario = "paper"                 # a built-in scenario, or a file beside this one
-    seeds = 20                         # 0 to 19; or a list
-    learning = false                   # simulate the rounds without training
-
-    [set]                              # for all points
-    end.rounds = 10
-
-    [grid]                             # every combination of these
-    allocation.method = ["sao", "equal"]
-    cell.bandwidth = ["10 MHz", "20 MHz"]
-
-    [[list]]                           # or these cases, one table each; with a grid, each case under all of it
-    label = "small budgets"            # in tables and figures; by default the varied values
-    population.phone.budget = "30 mJ"
-"""
+"""Sweep files: a scenario, the keys to vary and the seeds, as the points to run; ``netsim sweep --help`` shows one."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -42,37 +25,40 @@ MOST_POINTS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
+class PlannedCase:
+    """Varied keys of a sweep's case, the resulting scenario, and the label that the user gave, if any."""
+
+    settings: dict[str, Any]
+    scenario: Scenario
+    label: str | None
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the scenario, independent of spelling."""
+        return self.scenario.digest
+
+
+@dataclass(frozen=True, eq=False)
 class Sweep:
     """Cases and seeds of a sweep, and its folder."""
 
     name: str
     folder: Path
-    cases: tuple[tuple[dict[str, Any], Scenario], ...]      # varied keys, and the resulting scenario
+    cases: tuple[PlannedCase, ...]
     seeds: tuple[int, ...]
     learning: bool
-    given: tuple[str | None, ...] = ()                      # label of each case, if the user gave one
-
-    @cached_property
-    def varied(self) -> tuple[dict[str, Any], ...]:
-        """Varied keys of each point."""
-        return tuple(case for case, _ in self.cases for _ in self.seeds)
 
     @cached_property
     def points(self) -> tuple[SweepPoint, ...]:
         """Points of all cases and seeds; points with the same scenario and seed share record and run."""
-        return tuple(self.point(scenario, digest, seed) for (_, scenario), digest in zip(
-            self.cases, self.digests, strict=True) for seed in self.seeds)
-
-    @cached_property
-    def digests(self) -> tuple[str, ...]:
-        """Digest of each case's scenario, independent of spelling."""
-        return tuple(scenario.digest for _, scenario in self.cases)
+        return tuple(self.point(case, seed) for case in self.cases for seed in self.seeds)
 
     @cached_property
     def labels(self) -> dict[str, str]:
         """Label of each case, by digest."""
-        named = labels([case for case, _ in self.cases], self.cases[0][1].name, self.given)
-        return dict(zip(reversed(self.digests), reversed(named), strict=True))      # the first of equal digests
+        named = labels([case.settings for case in self.cases], self.cases[0].scenario.name,
+                       [case.label for case in self.cases])
+        return {case.digest: label for case, label in reversed(list(zip(self.cases, named, strict=True)))}
 
     def key(self, digest: str, seed: int) -> str:
         """Return the file name of a point, without suffix."""
@@ -81,18 +67,15 @@ class Sweep:
     @property
     def about(self) -> dict[str, Any]:
         """Description of the sweep in its folder, which makes the results readable without the sweep file."""
-        return {"name": self.name, "scenario": self.cases[0][1].name, "seeds": list(self.seeds),
+        return {"name": self.name, "scenario": self.cases[0].scenario.name, "seeds": list(self.seeds),
                 "ending": self.key("", 0).removeprefix("-0"), "cases": [
-                    {"set": {key: plain(value) for key, value in case.items()}, "sha256": digest,
-                     **({"label": label} if label else {})}
-                    for (case, _), digest, label in zip_longest(self.cases, self.digests, self.given)]}
+                    {"set": {key: plain(value) for key, value in case.settings.items()}, "sha256": case.digest,
+                     **({"label": case.label} if case.label else {})} for case in self.cases]}
 
-    def point(self, scenario: Scenario, digest: str, seed: int) -> SweepPoint:
-        """Return a point with the paths of its record and run directory."""
-        key = self.key(digest, seed)
-        return SweepPoint(scenario, seed, self.folder / "cells" / f"{key}.json", self.folder / "runs" / key,
-                          self.learning,
-                     label=f"{self.labels[digest]}, seed {seed}")
+    def point(self, case: PlannedCase, seed: int) -> SweepPoint:
+        key = self.key(case.digest, seed)
+        return SweepPoint(case.scenario, seed, self.folder / "cells" / f"{key}.json", self.folder / "runs" / key,
+                          self.learning, label=f"{self.labels[case.digest]}, seed {seed}")
 
 
 def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: bool = False) -> Sweep:
@@ -104,22 +87,25 @@ def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: boo
         table = read_toml(path, "a sweep file")
     try:
         require_known("", table, KEYS, "unknown-key")
-        name = table.get("name", path.stem)
-        if not (isinstance(name, str) and name and name.isprintable() and name == Path(name).name and name[0] != "."):
-            raise InputError("malformed", "name", repr(name), "a folder's name")
+        name = _folder_name(table.get("name", path.stem))
         learning = table.get("learning", True)
         if not isinstance(learning, bool):
             raise InputError("wrong-type", "learning", repr(learning), "true or false")
         base, seeds = _base(path, table), seeds_of(table.get("seeds", 1))
         fixed = _with_paths(path, _flat("set", table.get("set", {})))
-        named = cases_of(table, len(seeds))
-        given = tuple(case.pop("label", None) for case in named)
-        cases = [(case, load_scenario(base, fixed, _with_paths(path, case))) for case in named]
-        for _, scenario in cases:
-            check_case(scenario, learning, allow_import)
+        named = [(case.pop("label", None), case) for case in cases_of(table, len(seeds))]
+        cases = [PlannedCase(case, load_scenario(base, fixed, _with_paths(path, case)), label) for label, case in named]
+        for case in cases:
+            check_case(case.scenario, learning, allow_import)
     except InputError as error:
         raise located(error, str(path)) from None      # set here, not on the command line
-    return Sweep(name, results / "sweeps" / name, tuple(cases), tuple(seeds), learning, given)
+    return Sweep(name, results / "sweeps" / name, tuple(cases), tuple(seeds), learning)
+
+
+def _folder_name(name: Any) -> str:
+    if isinstance(name, str) and name and name.isprintable() and name == Path(name).name and name[0] != ".":
+        return name
+    raise InputError("malformed", "name", repr(name), "a folder's name")
 
 
 def located(error: InputError, where: str) -> InputError:
@@ -137,7 +123,6 @@ def _base(path: Path, table: Mapping[str, Any]) -> str:
 
 
 def seeds_of(seeds: Any) -> list[int]:
-    """Return the seeds of a number or list of seeds."""
     whole = isinstance(seeds, int) and not isinstance(seeds, bool) and seeds <= MOST_POINTS
     numbers = list(range(seeds)) if whole else list(seeds) if isinstance(seeds, Iterable) else []
     if not numbers or len(set(numbers)) < len(numbers) or any(
@@ -158,6 +143,17 @@ def cases_of(table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
             raise InputError("wrong-type", f"grid.{key}", repr(values), "a list of values, such as [1, 2]")
         _refuse_twice(f"grid.{key}", values)
     given = _listed(table.get("list", [{}]))
+    _refuse_clashes(grid, given)
+    count = len(given) * math.prod(len(values) for values in grid.values())
+    if count * seeds > MOST_POINTS:
+        raise InputError("too-large", found=f"{pluralize(count, 'case')} under {pluralize(seeds, 'seed')}",
+                         expected=f"at most {MOST_POINTS:,} points")
+    return [{**named, **dict(zip(grid, values, strict=True))}
+            for named in given for values in itertools.product(*grid.values())]
+
+
+def _refuse_clashes(grid: Mapping[str, Any], given: Sequence[Mapping[str, Any]]) -> None:
+    """Raise InputError for a key in the grid and in the list, and for one that is a column of the results."""
     for twice in (sorted(named.keys() & grid.keys()) for named in given):
         if twice:
             raise InputError("duplicate", twice[0], "in the grid and in the list")
@@ -165,12 +161,6 @@ def cases_of(table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
         if key in COLUMNS:
             raise InputError("unsupported", key, "a whole table, and a column of the results",
                              hint="Vary the keys in it")
-    count = len(given) * math.prod(len(values) for values in grid.values())
-    if count * seeds > MOST_POINTS:
-        raise InputError("too-large", found=f"{pluralize(count, 'case')} under {pluralize(seeds, 'seed')}",
-                         expected=f"at most {MOST_POINTS:,} points")
-    return [{**named, **dict(zip(grid, values, strict=True))}
-            for named in given for values in itertools.product(*grid.values())]
 
 
 def _listed(tables: Any) -> list[dict[str, Any]]:

@@ -42,13 +42,11 @@ class TimeLeft:
         self._gained_s = 0.0                                        # seconds of points finished in this call
 
     def at_round(self, record: Path, played: int) -> None:
-        """Note the completed rounds of a running point."""
         if played:
             place = self._place[record]
             self._played[place] = played / self._rounds[place]
 
     def ended(self, record: Path, result: Record) -> None:
-        """Note a finished point."""
         place = self.failed(record)
         share = max(1, result["rounds"]) / self._rounds[place]
         effort, begun = (self._effort(at, place) for at in (share, self._begun[place]))

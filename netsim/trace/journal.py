@@ -144,7 +144,6 @@ class Journal:
         self.close()
 
     def refuse_another(self) -> None:
-        """Raise InputError if the folder holds another run."""
         info = read_info(self.path)
         named = ("scenario", "changed")     # names may differ for the same run
         differs = [key for key in self.identity if key not in named and info.get(key) != self.identity[key]]
@@ -208,7 +207,6 @@ class Journal:
                 folder.rmdir()
 
     def close(self) -> None:
-        """Unlock the folder."""
         if self._lock:
             self._lock.close()
             self._lock = None

@@ -29,23 +29,19 @@ class Part:
     texts: tuple[str, ...]
 
     def column(self, table: str, name: str) -> list[Any]:
-        """Return a column as a list of Python values."""
         values = self.tables[table][name].tolist()
         return [self.texts[number] for number in values] if TABLES[table][name] == "s" else values
 
     @property
     def rows(self) -> dict[str, list[Any]]:
-        """Columns of the trace rows as lists."""
         return {name: self.column("trace", name) for name in ROWS}
 
     @property
     def links(self) -> dict[str, list[Any]]:
-        """Columns of the links as lists."""
         return {name: self.column("links", name) for name in LINKS}
 
     @property
     def jobs(self) -> dict[str, list[Any]]:
-        """Columns of the jobs as lists."""
         return {name: self.column("jobs", name) for name in JOBS}
 
     def sha256(self, previous: str) -> str:
@@ -117,7 +113,6 @@ class Recorder:
         self.next_seq += columns.shape[1]
 
     def add_links(self, src: Ints, dst: Ints) -> None:
-        """Record many links."""
         self._links.append((src, dst))
 
     def add_jobs(self, count: int, columns: Mapping[str, NDArray[Any] | float]) -> None:

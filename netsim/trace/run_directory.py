@@ -35,7 +35,6 @@ MOST_ROUNDS = 2**31      # round numbers are 32-bit columns of the trace
 
 
 def is_finished(path: Path) -> bool:
-    """Return True if the folder holds a finished run."""
     with suppress(InputError):
         return bool(read_info(path)["status"] == "finished")
     return False

@@ -52,7 +52,6 @@ def write_file(path: Path, content: bytes) -> str:
 
 
 def add_checksums(folder: Path, sums: list[tuple[str, str]]) -> None:
-    """Append the checksums of new files."""
     lines = "".join(f"{checksum}  {name}\n" for name, checksum in sums)
     try:
         with open_to_write(folder / CHECKSUMS, keep=True) as file:
@@ -106,7 +105,6 @@ def refuse_missing(folder: Path, table: str, last_round: int, checksums: dict[st
 
 
 def first_round_of(path: Path) -> int:
-    """Return the first round of a part file, read from its name."""
     try:
         return int(path.name.removeprefix("part-").partition(".")[0])
     except ValueError:

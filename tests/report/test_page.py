@@ -153,18 +153,18 @@ def test_the_page_tells_who_sets_the_pace_and_what_was_decided_for_each_slice(pl
 
 
 def test_the_slowest_round_is_opened_and_of_equal_ones_the_first(two: Run, planted: Run) -> None:
-    assert gantt_data.slowest(two) == 1                 # 6 s and 5 s
+    assert gantt_data.slowest(two.rounds) == 1                 # 6 s and 5 s
     assert planted.rounds["round_s"][0] == pytest.approx(planted.rounds["round_s"][1])
-    assert gantt_data.slowest(planted) == 1
-    assert gantt_data.slowest(two, last=1) == 1
+    assert gantt_data.slowest(planted.rounds) == 1
+    assert gantt_data.slowest(two.rounds.head(1)) == 1
 
 
 def test_where_plans_run_out_the_longest_rounds_are_looked_at(
     planted: Run, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     notes: dict[str, str] = {}
-    found = gantt_data.gantt(planted, planted.rounds, notes, share=1 / bottleneck.MOST_PLANS)
-    assert list(found["pace"]) == [str(gantt_data.slowest(planted))]
+    found = gantt_data.gantt(planted, planted.rounds, planted.rounds, notes, share=1 / bottleneck.MOST_PLANS)
+    assert list(found["pace"]) == [str(gantt_data.slowest(planted.rounds))]
     assert "computed for 1 round," in notes["gantt"]
     assert found["path"] == {}                          # all end together, so the critical path could be any
 
@@ -323,6 +323,18 @@ def test_a_page_written_twice_is_the_same(tmp_path: Path) -> None:
                        check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": str(number)})
         pages.append(file.read_bytes())
     assert pages[0] == pages[1] == pages[2]
+
+
+def test_a_run_of_many_joules_is_read_like_any_other(tmp_path: Path) -> None:
+    run = simulate(load_scenario("tiny", ["population.node.cpu.capacitance=1e-11", "population.node.budget=1e20 J"]),
+                   tmp_path / "run")
+    assert run.jobs["energy_j"].min() > 1e12
+    assert run.breakdown().totals["makespan_s"] == run.critical_path().length_s
+    write_report([run], tmp_path / "page.html")
+    for kind in ("breakdown", "energy", "band"):
+        run.figure(kind)
+    for form in ("csv", "parquet", "perfetto"):
+        export(run, form, tmp_path / form)
 
 
 def test_a_run_of_many_years_is_read_like_any_other(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_cells_that_fail_show_in_the_exit_code(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cells, "run_point", out_of_luck)
-    monkeypatch.setattr("netsim.executors.factory.this_machine", lambda workers: ExecutorFactory(InProcess, at_once=1))
+    monkeypatch.setattr("netsim.executors.factory.place_for", lambda *_: ExecutorFactory(InProcess, at_once=1))
     done = CliRunner().invoke(app, ["reproduce", "fig12", "--quick"])
     assert "out of luck" in done.output
     assert done.exit_code == 1

@@ -13,7 +13,7 @@ from small_runs import say
 
 from netsim.base import files
 from netsim.base.errors import InputError
-from netsim.executors.factory import ExecutorFactory, this_machine
+from netsim.executors.factory import ExecutorFactory, place_for
 from netsim.executors.workers import InProcess
 from netsim.simulation import simulate
 from netsim.sweep import points as cells
@@ -232,7 +232,7 @@ def test_errors_are_shown_to_the_letter(sweep: Sweep, capsys: pytest.CaptureFixt
 def test_two_workers_give_the_bytes_of_one(sweep: Sweep, tmp_path: Path) -> None:
     alone = run_all(sweep, HERE).read_bytes()
     other = load_sweep(tmp_path / "pair.toml", tmp_path / "elsewhere")
-    assert run_all(other, this_machine(2)).read_bytes() == alone
+    assert run_all(other, place_for(2)).read_bytes() == alone
 
 
 def test_only_one_process_works_on_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ def test_a_grid_takes_every_combination_under_every_seed(tmp_path: Path) -> None
         "cell.bandwidth" = ["5 MHz", "10 MHz", "20 MHz"]
     """))
     assert len(sweep.points) == 12
-    assert sweep.varied[0] == {"allocation.method": "sao", "cell.bandwidth": "5 MHz"}
+    assert sweep.cases[0].settings == {"allocation.method": "sao", "cell.bandwidth": "5 MHz"}
     assert [point.seed for point in sweep.points[:4]] == [0, 1, 0, 1]
     assert sweep.points[4].scenario.cell.bandwidth == 20e6
     assert sweep.points[-1].scenario.allocation.method == "equal"

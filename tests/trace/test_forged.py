@@ -69,7 +69,8 @@ def test_a_value_that_no_run_can_have(run: Path, name: str, column: str, value: 
 
 
 @pytest.mark.parametrize("change", [
-    lambda table: table.head(0), lambda table: table.drop("budget_j"), lambda table: table[::-1],
+    lambda table: table.head(0), lambda table: table.drop("budget_j"),
+    lambda table: table.drop("gain"), lambda table: table[::-1],
     lambda table: table.with_columns(made("battery_j", [[1.0]] * len(table), None)), lambda table: table.head(1),
     lambda table: table.with_columns(pl.lit("x").alias("samples")), lambda table: table.with_columns(kind=pl.lit(1)),
     lambda table: table.with_columns(budget_j=pl.lit(float("nan"))), lambda table: pl.concat([table, table])])
@@ -105,7 +106,17 @@ def test_a_run_without_rounds_is_not_exported(run: Path, tmp_path: Path, format:
     assert not (tmp_path / "tfevents").exists()
 
 
-SHAPES = {"column": lambda array: array[..., None], "row": lambda array: array[None], "flat": np.ravel}
+def test_a_time_beyond_whole_microseconds_is_not_exported_to_perfetto(run: Path, tmp_path: Path) -> None:
+    part = "trace/part-00001.parquet"
+    rows = pl.read_parquet(run / part)
+    signed(run, part, rows.with_columns(t1=pl.when(pl.col("name") == "compute").then(9.2e18).otherwise(pl.col("t1"))))
+    with pytest.raises(InputError) as refused:
+        export(load_run(run), "perfetto", tmp_path / "run.json")
+    assert refused.value.code == "too-large"
+
+
+SHAPES = {"column": lambda array: array[..., None], "row": lambda array: array[None], "flat": np.ravel,
+          "empty": lambda array: array[..., :0] if array.ndim else array}
 
 
 @pytest.mark.parametrize("kind", ["U8", "S3", "c16", "M8[s]", "nan", *SHAPES])
