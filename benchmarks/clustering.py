@@ -20,6 +20,7 @@ from netsim.learning.clustering import ari, cluster_devices
 from netsim.learning.datasets import load_dataset
 from netsim.learning.local_training import LocalTrainer
 from netsim.learning.partition import partition
+from netsim.scenario.learning import PartitionFile
 
 SEED = 1
 WORKERS = 2
@@ -51,7 +52,7 @@ def cluster(root: str, name: str, model: str, batch: int, file: Path, momentum: 
     )
     devices = len(json.loads(file.read_text()))
     labels = load_dataset(name, root).train_labels
-    split = SimpleNamespace(kind="file", path=str(file))
+    split = PartitionFile(kind="file", path=str(file))
     parts = partition(labels, split, None, devices, np.random.default_rng(SEED))
     with Workers(WORKERS) as pool:
         learner = LocalTrainer(settings, parts, SEED, pool)

@@ -8,7 +8,7 @@ from the seed and its number alone. netsim and the reference (tests/reference_ce
 to event and shares no code with netsim's cell and servers) play it under the same seed. Every job must have the same
 device, round, version, decisions, times, energy and outcome, to 1e-8: seconds, and parts of an energy (of 1 uJ at
 least). Where a unit in the last place of the clock grows beyond that in the reference itself, over hundreds of jobs
-that follow on each other, values may differ by ten times as much; outcomes never. A world is "kept" where all agree,
+that follow on each other, values may differ by twice as much; outcomes never. A world is "kept" where all agree,
 "refused" where netsim refuses the scenario, else "broken".
 """
 

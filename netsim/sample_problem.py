@@ -14,7 +14,8 @@ from netsim.base.types import Ints
 from netsim.devices.population import draw_population
 from netsim.devices.workload import problem_for
 from netsim.environment.channel import round_gain
-from netsim.learning.registries import flops_per_sample, permit_learning, samples_without_learning, upload_bits
+from netsim.learning.backend import NoLearning
+from netsim.learning.registries import permit_learning, upload_bits
 from netsim.scenario.unused_keys import UnusedKey
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def sample_problem(scenario: Scenario, seed: int, *, allow_import: bool = False)
     to name code of packages that were not made for netsim: its model sets the upload size, its partition the samples.
     """
     permit_learning(scenario, allow_import=allow_import)
-    population = draw_population(scenario, seed, samples_without_learning(scenario, seed), flops_per_sample(scenario))
+    learns = NoLearning.of(scenario, seed)
+    population = draw_population(scenario, seed, learns.samples, learns.flops_per_sample(scenario))
     cohort = stream(seed, "cohort").choice(len(population), scenario.selection.cohort, replace=False)
     cohort.sort()
     gain = round_gain(scenario, population, seed, round=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from netsim.allocation import METHODS as ALLOCATION
 from netsim.allocation import LinkModel, check_method
@@ -18,14 +18,13 @@ from netsim.devices.link_model import LINKS, PATH_LOSSES, link_of
 from netsim.environment.channel import CHANNELS
 from netsim.learning.aggregation import needs_chances
 from netsim.learning.registries import DATASETS, MODELS, check_learning, layers_of, permit_learning
+from netsim.scenario import Scenario, load_scenario
 from netsim.scenario.aliases import canonical_key
+from netsim.scenario.loading import scenario_of
 from netsim.scenario.unused_keys import UnusedKey, unused_without_training
 from netsim.selection import METHODS as SELECTION
 from netsim.selection import Selection, make_selection
 from netsim.server import SERVERS
-
-if TYPE_CHECKING:
-    from netsim.scenario import Scenario
 
 
 def user_objects(scenario: Scenario) -> list[tuple[Registry[Any], str, Mapping[str, Any]]]:
@@ -49,9 +48,6 @@ BROUGHT: dict[str, tuple[Registry[Any], str]] = {
 
 def as_scenario(given: Any, changes: Mapping[str, Any] | None = None) -> Scenario:
     """Return a scenario, given as a Scenario, a name, a path or a dict, with changes."""
-    from netsim.scenario import Scenario, load_scenario
-    from netsim.scenario.loading import scenario_of
-
     if isinstance(given, Scenario):
         return given.with_(changes) if changes else given
     if isinstance(given, str | Path):
@@ -115,10 +111,7 @@ def with_own(given: Any, own: Mapping[str, Any]) -> Iterator[Scenario]:
 
 
 def validate(scenario: Scenario, *, learning: bool, allow_import: bool = False) -> Selection:
-    """Check everything that a scenario names, and return its selection method.
-
-    ``allow_import`` allows the scenario to name code of packages that are not made for netsim.
-    """
+    """Check everything that a scenario names, and return its selection method."""
     SELECTION.permit(scenario.selection.method, allow_import=allow_import)
     permit_learning(scenario, allow_import=allow_import)
     link = validate_cell(scenario, allow_import=allow_import)

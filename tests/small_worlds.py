@@ -92,7 +92,7 @@ class World:
 
     def take(self) -> Part:
         """Write down what has ended, and take the trace."""
-        record_ended(self.recorder, self.cell.collect(), self.uplink.take_band(), 0, contended=self.uplink.contended)
+        record_ended(self.recorder, self.cell.collect(), self.uplink, 0)
         self.part = self.recorder.take()
         return self.part
 

@@ -8,6 +8,7 @@ from types import ModuleType
 import numpy as np
 import polars as pl
 import pytest
+from refused import refused
 
 from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
@@ -217,9 +218,18 @@ def test_a_path_loss_by_name_and_of_your_own():
         play("cell.path_loss.model=mylab:silent")
     with pytest.raises(InputError, match='unknown name .found "rural"; expected free-space or log-distance'):
         load_scenario("tiny", ["cell.path_loss.model=rural"])
-    with pytest.raises(InputError, match="cell.path_loss: is out of range .found 1086") as refusal:
-        play('cell.path_loss={model="free-space",frequency="1e59 Hz"}')
-    assert refusal.value.code == "out-of-range"
+
+
+@pytest.mark.parametrize(("changes", "found"), [
+    (['cell.path_loss={model="free-space",frequency="1e59 Hz"}'], "1086.43 dB"),
+    (['cell.path_loss={model="free-space",frequency="1e-59 Hz"}'], "-1287.55 dB"),
+    (["cell.path_loss.intercept=-499 dB"], "-519 dB"), (["cell.path_loss.slope=-499 dB"], "599 dB"),
+    (["cell.radius=1e30 m", "population.node.places=null", "population.node.count=5"], "")])
+def test_a_built_in_path_loss_beyond_all_bounds_is_attributed_to_its_keys(changes, found):
+    with refused("out-of-range", "cell.path_loss") as refusal:
+        play(*changes)
+    assert refusal.value.key == "cell.path_loss"
+    assert found in refusal.value.found
 
 
 @pytest.mark.parametrize("method", ["sao", "equal", "tdma"])

@@ -3,8 +3,6 @@
 import json
 import subprocess
 import sys
-import tomllib
-from pathlib import Path
 
 import pytest
 from small_scenario import FLEET
@@ -309,8 +307,3 @@ def test_one_is_singular(netsim, tmp_path):
     assert "1 device " in netsim("check", "one.toml")[1]
     assert netsim("run", "one.toml", "--no-learning", "--set", "end.rounds=1", "--out", "r")[0] == 0
     assert " in 1 round " in netsim("breakdown", "r")[1]
-
-
-def test_click_stays_below_the_version_that_warns_of_what_typer_imports():
-    declared = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]["dependencies"]
-    assert [name for name in declared if name.startswith("click")] == ["click<8.5"]

@@ -1,5 +1,7 @@
 """Without faults, what the simulation plays out equals the paper's closed forms."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -144,7 +146,7 @@ def test_a_rate_of_the_cell_that_is_wrong_by_a_millionth_is_seen(monkeypatch, wr
     def faster(*args, **options):
         jobs = jobs_of(*args, **options)
         for job in jobs:
-            job.plan = job.plan._replace(rate=job.plan.rate * wrong)
+            job.plan = replace(job.plan, rate=job.plan.rate * wrong)
         return jobs
 
     monkeypatch.setattr("netsim.server.radio_cell.jobs_of", faster)

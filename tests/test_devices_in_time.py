@@ -76,6 +76,7 @@ class PowerCutError(BaseException):
     """The machine stops here."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["allocation.sharing=equal"], ["rounds.deadline=300ms"]])
 def test_a_run_goes_on_after_every_aggregation(tmp_path, monkeypatch, more):
     """Cut after each round in turn, it leaves the same bytes."""

@@ -202,6 +202,7 @@ def test_a_round_in_which_nobody_fits_takes_time(tmp_path: Path) -> None:
         assert nobody["wait_s"].to_list() == nobody["round_s"].to_list()
 
 
+@pytest.mark.slow
 def test_the_factor_of_raised_budgets_is_in_the_trace(tmp_path: Path) -> None:
     run = five(tmp_path, "rounds.first_infeasible=relax", "rounds.infeasible=relax", "population.phone.budget=1mJ",
                "population.phone.battery=1J")

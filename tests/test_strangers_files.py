@@ -295,7 +295,7 @@ def test_a_million_cells_are_looked_over(tmp_path: Path) -> None:
     sweep = load_sweep(tmp_path / "many.toml", tmp_path)
     (sweep.folder / "cells").mkdir(parents=True)
     for seed in range(1000):
-        key = sweep.key(sweep.cases[0][1].digest, seed)
+        key = sweep.key(sweep.cases[0].digest, seed)
         (sweep.folder / "cells" / f"{key}.{'error' if seed % 2 else 'json'}").write_bytes(b"{}")
     found = status(load_sweep(tmp_path / "many.toml", tmp_path))
     assert (found.total, found.finished, len(found.failed), found.waiting) == (1_000_000, 500, 500, 999_000)

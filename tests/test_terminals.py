@@ -117,9 +117,9 @@ def _opens_text(call: ast.Call) -> bool:
     if name in ("read_text", "write_text"):
         # of a path; netsim.base.files has a function of that name, and a distribution reads its own files
         return isinstance(function, ast.Attribute) and getattr(function.value, "id", "") != "distribution"
-    if name != "open" or (isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)
-                          and function.value.id in ("os", "gzip", "Image", "webbrowser", "browser", "place",
-                                                "archive")):
+    owner = getattr(function, "value", None)
+    if name != "open" or getattr(owner, "attr", getattr(owner, "id", "")) in (
+            "os", "gzip", "Image", "webbrowser", "browser", "place", "archive"):
         return False
     given = [word.value for word in call.keywords if word.arg == "mode"]
     given += call.args[:1] if isinstance(function, ast.Attribute) else call.args[1:2]

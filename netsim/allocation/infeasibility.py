@@ -70,7 +70,7 @@ def find_infeasibility(problem: Problem) -> Infeasibility:
 
     Returns
     -------
-    Obstacles
+    Infeasibility
         Missing bandwidth, factor on the budgets, and the largest feasible cohort.
     """
     need = NormalizedProblem.of(problem).least_bandwidth()
@@ -92,7 +92,7 @@ def require_feasible(problem: Problem, devices: NormalizedProblem) -> None:
 
 
 def explain(problem: Problem, found: Infeasibility) -> str:
-    """Return the obstacles in up to three sentences; remedies are rounded up, so that they suffice when typed in."""
+    """Return the reasons in up to three sentences; remedies are rounded up, so that they suffice when typed in."""
     if found.hopeless.any():
         first = over_budget_with_whole_band(problem, found.least_energy_j, found.hopeless)
     else:

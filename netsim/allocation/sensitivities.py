@@ -86,7 +86,7 @@ def prices_of(problem: Problem, plan: Plan, method: str = "sao") -> ShadowPrices
 
     Returns
     -------
-    Prices or None
+    ShadowPrices or None
         None if the method has no prices, the link is not Shannon's, or a CPU has a table of power.
     """
     plain = type(problem.link) is Shannon and problem.cpu_power is None
@@ -156,7 +156,7 @@ def equal_prices(problem: Problem, plan: Plan) -> ShadowPrices:
         return np.where(last, prices if alone else np.maximum(prices, 0.0), 0.0)
 
     return ShadowPrices.of(float(per_band[last].max()), of_last(-per_joule), of_last(per_clock), np.zeros(len(problem)),
-                     of_last(per_power))
+                           of_last(per_power))
 
 
 def common_power_prices(problem: Problem, plan: Plan) -> ShadowPrices:
@@ -186,7 +186,7 @@ def joint_prices(problem: Problem, plan: Plan) -> ShadowPrices:
     room = np.maximum(problem.cpu_max_hz, problem.cpu_min_hz * (1.0 + STEP))
     faster = (need(cpu_min_hz=problem.cpu_min_hz * (1.0 + STEP), cpu_max_hz=room) - now) / STEP / problem.cpu_min_hz
     return ShadowPrices.of(-1.0 / fall, price("budget_j", problem.budget_j), price("cpu_max_hz", problem.cpu_max_hz),
-                     slowest * faster / fall, price("power_max_w", problem.power_range_w[1]))
+                           slowest * faster / fall, price("power_max_w", problem.power_range_w[1]))
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from netsim.allocation import METHODS, Infeasible
 from netsim.analysis.counterfactuals import METHOD, WhatIfAnalysis
 from netsim.analysis.explain import LITTLE, WhatIf, what_ifs
 from netsim.analysis.replay import RoundReplays
 from netsim.base.errors import InputError
-
-if TYPE_CHECKING:
-    from netsim.run import Run
+from netsim.run import Run
 
 MOST_PLANS = 2_000      # for all rounds together: a few seconds
 

@@ -6,19 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from netsim.analysis.device_names import device_names
 from netsim.base import html, units
 from netsim.base.errors import InputError, unknown
-from netsim.run import ALL_PARTS, in_order
+from netsim.run import ALL_PARTS, Run, in_order
 from netsim.trace.overlap import held_within
 from netsim.trace.schema import BOOKS, CELL, DROPS, UNDELIVERED
-
-if TYPE_CHECKING:
-    from netsim.run import Run
 
 WORK = ("download", "compute", "throttled", "upload")      # spans in which a device spends energy
 TOGETHER = 1e-3                   # devices that finish within this share of the round's time finish together
@@ -74,7 +71,6 @@ class Breakdown:
                 "dropped": int(self.rounds["dropped"].sum())}
 
     def round(self, number: int) -> pl.DataFrame:
-        """Return the devices of one round, the slowest first."""
         return self.only(round=number)
 
     def device(self, number: int | str) -> pl.DataFrame:
@@ -137,37 +133,42 @@ def long_first_round(run: Run) -> str:
 
 
 def break_down(run: Run) -> Breakdown:
-    """Compute the breakdown of a run."""
     if not run.last_round:
         raise InputError("empty", str(run.path), hint="No round is complete yet, so there is nothing to show")
     rounds = run.rounds
     names = device_names(run.devices)
     bandwidth_hz = run.scenario.cell.bandwidth
-    shares = _shares(run, rounds, names)
+    played = _played(run)
+    shares = _shares(run, played, rounds, names)
     rounds = rounds.drop("energy_j", "accuracy", "loss")
     energy = shares.group_by("round", maintain_order=True).agg(in_order(pl.col("^.*_j$").exclude("budget_j")))
-    for more in (_band(run, rounds, bandwidth_hz), energy, _stragglers(run, rounds, names), _books(run, rounds)):
+    for more in (_band(run, rounds, bandwidth_hz), energy, _stragglers(played, rounds, names), _books(run, rounds)):
         rounds = rounds.join(more, on="round", how="left", maintain_order="left")
     rounds = rounds.with_columns(
         pl.col(energy.columns[1:]).fill_null(0.0), pl.col("last_together").fill_null(0))
     return Breakdown(rounds, _devices(run, rounds, shares, names), shares, bandwidth_hz)
 
 
-def _shares(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """Return time and energy of each device in each round in which it took part."""
+def _played(run: Run) -> pl.DataFrame:
+    """Return time and energy of each device in each round in which it took part, and when its work ended."""
     name, length = pl.col("name"), pl.col("t1") - pl.col("t0")
-    played = run.collect(
+    return run.collect(
         run.scan().filter((pl.col("kind") == "span") & (pl.col("device") >= 0))
         .group_by("round", "device", maintain_order=True).agg(
             *(in_order(length.filter(name.is_in(ALL_PARTS[part]))).alias(f"{part}_s") for part in run.parts),
             *(in_order(pl.col("energy_j").filter(name.is_in(ALL_PARTS[part]))).alias(f"{part}_j")
-              for part in spends(run)), in_order(pl.col("energy_j"))))
+              for part in spends(run)),
+            in_order(pl.col("energy_j")), ended=pl.col("t1").filter(name.is_in(WORK)).max()))
+
+
+def _shares(run: Run, played: pl.DataFrame, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """Return what each device did in each round, with its name, its budget and the outcome."""
     budgets = names.join(run.devices.select(pl.col("device").cast(pl.Int32), "budget_j"), on="device")
     return (
         played
         .join(rounds.select("round", "round_s"), on="round")
         .join(budgets, on="device", how="left")
-        .join(_undelivered(run, UNDELIVERED), on=["round", "device"], how="left")
+        .join(undelivered(run, UNDELIVERED), on=["round", "device"], how="left")
         .sort("round", "device", "outcome", nulls_last=True)
         .select("round", "device", "name", *(f"{part}_s" for part in run.parts), "round_s",
                 *(f"{part}_j" for part in spends(run)), "energy_j", "budget_j", pl.col("outcome").fill_null("arrived"))
@@ -179,7 +180,14 @@ def spends(run: Run) -> tuple[str, ...]:
     return tuple(part for part in run.parts if part != "wait")
 
 
-def _undelivered(run: Run, reasons: Sequence[str]) -> pl.DataFrame:
+def counters(run: Run, *names: str) -> pl.DataFrame:
+    """Return the values of these counters: round, name, device, t0, value."""
+    return run.collect(
+        run.scan().filter((pl.col("kind") == "counter") & pl.col("name").is_in(names))
+        .select("round", "name", "device", "t0", "value"))
+
+
+def undelivered(run: Run, reasons: Sequence[str]) -> pl.DataFrame:
     """Return round, device and outcome of jobs that failed for one of these reasons."""
     return run.collect(
         run.scan().filter((pl.col("kind") == "instant") & pl.col("name").is_in(reasons))
@@ -188,9 +196,7 @@ def _undelivered(run: Run, reasons: Sequence[str]) -> pl.DataFrame:
 
 def _band(run: Run, rounds: pl.DataFrame, bandwidth_hz: float) -> pl.DataFrame:
     """Return the allocated share of the band in each round, and the time without any transmission."""
-    counter = run.collect(
-        run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "bandwidth") & (pl.col("device") == CELL))
-        .select("t0", "value"))
+    counter = counters(run, "bandwidth").filter(pl.col("device") == CELL)
     t, hertz = counter["t0"].to_numpy(), counter["value"].to_numpy()
     within = rounds["t0"].to_numpy(), rounds["t1"].to_numpy()
     # a value holds until the next one, also into later rounds
@@ -204,9 +210,7 @@ def _band(run: Run, rounds: pl.DataFrame, bandwidth_hz: float) -> pl.DataFrame:
 
 def _books(run: Run, rounds: pl.DataFrame) -> pl.DataFrame:
     """Return per round the joules charged, drawn when idle and lost, of all batteries; no columns without them."""
-    told = run.collect(
-        run.scan().filter((pl.col("kind") == "counter") & (pl.col("device") == CELL) & pl.col("name").is_in(BOOKS))
-        .select("round", "name", "value"))
+    told = counters(run, *BOOKS).filter(pl.col("device") == CELL)
     books = rounds.select("round")
     for name in BOOKS if told.height else ():
         own = told.filter(pl.col("name") == name).select("round", pl.col("value").alias(f"{name}_j"))
@@ -216,12 +220,9 @@ def _books(run: Run, rounds: pl.DataFrame) -> pl.DataFrame:
     return books
 
 
-def _stragglers(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+def _stragglers(played: pl.DataFrame, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """Return the last device of each round and its delay after the device before; null if several finished together."""
-    ends = run.collect(
-        run.scan().filter((pl.col("kind") == "span") & pl.col("name").is_in(WORK))
-        .group_by("round", "device", maintain_order=True).agg(pl.col("t1").max().alias("ended")))
-    ordered = ends.join(rounds.select("round", "round_s"), on="round").sort(
+    ordered = played.drop_nulls("ended").join(rounds.select("round", "round_s"), on="round").sort(
         ["round", "ended", "device"], descending=[False, True, False])
     last = pl.col("ended").first()
     near = (last - pl.col("ended")) <= TOGETHER * pl.col("round_s")
@@ -235,9 +236,7 @@ def _stragglers(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataF
 
 def _batteries(run: Run) -> pl.DataFrame:
     """Return kind, budget, battery (null on mains) and the level after the last job of each device that had one."""
-    left = run.collect(
-        run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "battery"))
-        .group_by("device", maintain_order=True).agg(pl.col("value").last().alias("left_j")))
+    left = counters(run, "battery").group_by("device", maintain_order=True).agg(left_j=pl.col("value").last())
     drawn = run.devices.select(
         pl.col("device").cast(pl.Int32), "kind", "budget_j",
         battery_j=pl.when(pl.col("battery_j").is_finite()).then(pl.col("battery_j")))
@@ -253,7 +252,7 @@ def _devices(run: Run, rounds: pl.DataFrame, shares: pl.DataFrame, names: pl.Dat
     if not run.in_rounds:      # a device may deliver more than once in a round
         jobs = run.jobs.filter(pl.col("outcome") == "arrived").group_by("device").agg(pl.len().alias("arrived"))
         did = did.drop("arrived").join(jobs, on="device", how="left")
-    dropped = _undelivered(run, DROPS).group_by("device").agg(pl.len().alias("dropped"))
+    dropped = undelivered(run, DROPS).group_by("device").agg(pl.len().alias("dropped"))
     slow = rounds.drop_nulls("straggler").group_by(device="straggler").agg(pl.len().alias("straggler_rounds"))
     counts = ["rounds", "arrived", "dropped", "straggler_rounds"]
     found = names

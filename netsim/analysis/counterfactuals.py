@@ -177,7 +177,7 @@ class WhatIfAnalysis(RoundStart):
         """
         whole, found = self.problem, []
         for wave in self.was.agenda.waves:
-            prices = prices_of(wave.problem, wave.plan, self.method) if self.replays.as_planned else None
+            prices = prices_of(wave.problem, wave.plan, self.method) if self.replays.engine.as_planned else None
             if prices is not None:
                 own_j = whole.budget_j[np.searchsorted(np.asarray(whole.numbers), wave.devices)]
                 prices = prices.within_limits(own_j * self.was.agenda.relaxed, self.charge_of(wave.devices),
@@ -187,7 +187,7 @@ class WhatIfAnalysis(RoundStart):
 
     def _cannot_help(self, change: Change) -> bool:
         """Return True if raising the limit cannot help: the plan is optimal and does not reach the limit."""
-        if change.key not in (CPU, BUDGET) or self.method not in ("sao", "equal") or not self.replays.as_planned:
+        if change.key not in (CPU, BUDGET) or self.method not in ("sao", "equal") or not self.replays.engine.as_planned:
             return False
         found = None if change.device is None else self.was.place(change.device)
         if found is None or len(found[0].devices) < len(self.problem) or self.was.agenda.relaxed != 1.0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,15 +23,13 @@ from netsim.analysis.counterfactuals import (
     WhatIfAnalysis,
 )
 from netsim.analysis.dropouts import Dropout, dropouts
-from netsim.analysis.explain_asynchronous import WholeRun, check_number, held_up, savings, slowest_aggregation
+from netsim.analysis.explain_asynchronous import WholeRun, held_up, savings
 from netsim.analysis.replay import Report, RoundReplays
 from netsim.base import html, units
 from netsim.base.errors import InputError
 from netsim.base.pluralize import pluralize
 from netsim.cell.schedulers import SCHEDULERS
-
-if TYPE_CHECKING:
-    from netsim.run import Run
+from netsim.run import Run
 
 MOST_PLANS = 4_000       # for a whole run; a longer run first tries all changes in a sample of its rounds,
 MOST_CHANGES = 12        # then this number of changes in all rounds,
@@ -199,8 +197,10 @@ def _without_plan(there: WhatIfAnalysis, lost: tuple[Dropout, ...]) -> InputErro
 
 def explain_aggregation(replays: RoundReplays, number: int | None) -> Explanation:
     """Explain an asynchronous run up to an aggregation; by default all of it, and its slowest aggregation."""
-    shown = slowest_aggregation(replays) if number is None else number
-    check_number(replays, shown)
+    shown = max(replays.jobs, key=lambda each: (replays.lengths[each], -each)) if number is None else number
+    if shown not in replays.jobs:
+        raise InputError("out-of-range", "round", str(shown), f"1 to {replays.run.last_round}",
+                         "Aggregations without jobs have nothing to explain")
     there = WholeRun(replays, replays.run.last_round if number is None else number)
     whole_s, found = savings(there)
     return Explanation(
@@ -304,7 +304,8 @@ def whole_run(slowest: WhatIfAnalysis) -> Explanation:
     found, limits = _summed(replays, picked, None, known)
     tried = numbers
     if len(picked) < len(numbers) or any(each > replays.most_devices(each) for each in heights.values()):
-        most = sorted(found, key=lambda change: -found[change])[:MOST_CHANGES if replays.as_planned else MOST_IN_TIME]
+        few = MOST_CHANGES if replays.engine.as_planned else MOST_IN_TIME
+        most = sorted(found, key=lambda change: -found[change])[:few]
         tried = numbers[::math.ceil(len(most) * sum(heights.values()) * replays.dear / MOST_JOBS)]
         found, limits = _summed(replays, tried, most, known)
     every_round = len(tried) == len(numbers)
@@ -316,14 +317,12 @@ def whole_run(slowest: WhatIfAnalysis) -> Explanation:
 
 def _summed(
     replays: RoundReplays, numbers: list[int], wanted: list[Change] | None, known: dict[int, WhatIfAnalysis],
-) -> tuple[dict[Change, float], dict[Change, float]]:
+) -> tuple[dict[Change, float], dict[Change, float | None]]:
     """Return the sums over some rounds of the seconds that changes save, and the limits that they raise.
 
     A change without a plan in some round is left out; a device that is not in a cohort changes nothing there.
     """
-    saved: dict[Change, float] = {}
-    limits: dict[Change, float] = {}
-    without_plan: set[Change] = set()
+    saved, limits, without_plan = dict[Change, float](), dict[Change, float | None](), set[Change]()
     for done, number in enumerate(numbers):
         replays.report("whole run", done, len(numbers))
         there = known.get(number) or WhatIfAnalysis.of(replays, number)
@@ -335,8 +334,7 @@ def _summed(
                 without_plan.add(change)
                 continue
             saved[change] = saved.get(change, 0.0) + saves
-            if (now := there.limit(change)) is not None:
-                limits[change] = now
+            limits[change] = there.limit(change)
     return {change: saves for change, saves in saved.items() if change not in without_plan}, limits
 
 

@@ -39,12 +39,10 @@ class WholeRun:
 
     @cached_property
     def problem(self) -> Problem:
-        """Limits of all devices."""
         return self.replays.engine.parts.problems.whole
 
     @cached_property
     def changes(self) -> list[Change]:
-        """The changes that are tried."""
         jobs, found = self.replays.run.jobs, list(changes_of_cell(self.replays, 1.0))
         if 2 * self.concurrency <= len(self.problem):
             found.append(Change(CONCURRENCY, factor=2.0))
@@ -55,7 +53,6 @@ class WholeRun:
 
     @property
     def concurrency(self) -> int:
-        """Devices that work at a time."""
         return int(strategy_of(self.replays.scenario).concurrency or self.replays.scenario.selection.cohort)
 
     @cached_property
@@ -71,7 +68,6 @@ class WholeRun:
             self.problem, change, self.replays.method)
 
     def words(self, change: Change) -> str:
-        """Return the change as the subject of a sentence."""
         if change.key == CONCURRENCY:
             return f"doubling the devices that work at a time (to {2 * self.concurrency})"
         return change.words(self.replays.names, self.limit(change))
@@ -97,7 +93,6 @@ class WholeRun:
 
     @cached_property
     def _over_budget(self) -> bool:
-        """True if a job of the run exceeded its energy budget."""
         jobs = self.replays.run.jobs
         return jobs.filter(pl.col("energy_j") > pl.col("budget_j") * (1 + CONSTRAINT)).height > 0
 
@@ -146,11 +141,6 @@ def _last_update(arrived: pl.DataFrame, began: float, names: dict[int, str]) -> 
             f"{since}; its job took {units.duration(final['t1'] - final['t0'], 3)} ({parts}).")
 
 
-def slowest_aggregation(replays: RoundReplays) -> int:
-    """Return the aggregation with the longest time since the one before it."""
-    return max(replays.jobs, key=lambda number: (replays.lengths[number], -number))
-
-
 def savings(there: WholeRun) -> tuple[float, dict[Change, float]]:
     """Return the time in s of the last aggregation that is simulated again, and the seconds that each change saves."""
     was, found = there.check(), dict[Change, float]()
@@ -160,11 +150,4 @@ def savings(there: WholeRun) -> tuple[float, dict[Change, float]]:
         if with_it is not None and math.isfinite(with_it):
             found[change] = was - with_it
     return was, found
-
-
-def check_number(replays: RoundReplays, number: int) -> None:
-    """Raise InputError if there is no such aggregation with jobs."""
-    if number not in replays.jobs:
-        raise InputError("out-of-range", "round", str(number), f"1 to {replays.run.last_round}",
-                         "Aggregations without jobs have nothing to explain")
 

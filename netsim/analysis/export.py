@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import polars as pl
 
@@ -13,11 +13,9 @@ from netsim.analysis.device_names import all_names
 from netsim.base.errors import InputError
 from netsim.base.files import packed, replace_file, safe_table
 from netsim.base.registry import Entry, Registry, first_called
+from netsim.run import Run
 from netsim.trace.schema import ARRIVED
 from netsim.trace.store import part_files
-
-if TYPE_CHECKING:
-    from netsim.run import Run
 
 FACTS = ("bandwidth_hz", "cpu_hz", "rate_bit_per_s", "gain_db", "power_w", "budget_j")
 FORMATS = Registry("export format", "--format", {
@@ -93,5 +91,4 @@ def write_csv(run: Run, file: IO[bytes]) -> None:
 
 
 def write_parquet(run: Run, file: IO[bytes]) -> None:
-    """Write the rows as one Parquet table."""
     packed(partial(pl.concat(_tables(run)).write_parquet, compression="zstd"))(file)

@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import polars as pl
 
 from netsim.analysis.device_names import all_names
 from netsim.analysis.export import FACTS, each_part, job_annotations
 from netsim.base.errors import InputError
+from netsim.run import Run
 from netsim.trace.schema import CELL, SERVER, UNDELIVERED
-
-if TYPE_CHECKING:
-    from netsim.run import Run
 
 # units of counters
 UNITS = {"battery": "J", "bandwidth": "Hz", "harvest": "J", "idle": "J", "spilt": "J"}
@@ -35,7 +33,7 @@ LONGEST_S = 9e12                                # whole microseconds of it fit 6
 
 def write_perfetto(run: Run, file: IO[bytes]) -> None:
     """Write a run as Chrome trace JSON, part by part: a large run needs the memory of one part, and of its jobs."""
-    last_s = max(run.rounds["t1"].to_list(), default=0.0)
+    last_s = run.collect(run.scan().select(pl.max_horizontal(pl.col("t0", "t1").abs()).max())).item() or 0.0
     if last_s > LONGEST_S:
         raise InputError("too-large", str(run.path), f"{last_s:g} s", f"at most {LONGEST_S:g} s",
                          "Perfetto counts microseconds in 64 bits; export csv or parquet")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -17,18 +17,17 @@ from netsim.allocation.methods import takes_link
 from netsim.allocation.planner import Planner, PlannerFactory, Preparation, RoundPlan, Wave, planner_of
 from netsim.allocation.problem import CELL, DEVICE
 from netsim.allocation.sensitivities import ON_TIME
+from netsim.analysis.breakdown import counters
 from netsim.analysis.device_names import device_names
 from netsim.base.errors import InputError
 from netsim.base.tolerances import CONSTRAINT
 from netsim.base.types import Floats, Ints
 from netsim.cell.schedulers import SCHEDULERS
+from netsim.run import Run
 from netsim.server import SERVERS
 from netsim.server.replay import RecordedRound, ReplayedRound, RunReplay
 from netsim.trace.schema import ARRIVED, INFEASIBLE
 from netsim.validation import user_objects
-
-if TYPE_CHECKING:
-    from netsim.run import Run
 
 DEAR = {"sao-common-power": 40, "algorithm6": 40, "sao-joint": 10, "fedl": 10,
         "sao-adaptive": 2_000}      # cost of a plan, in plans of `sao`
@@ -56,7 +55,6 @@ class SimulatedRound:
 
     @property
     def over_budget(self) -> frozenset[int]:
-        """The devices that exceed their budget."""
         return frozenset(
             device for wave in self.agenda.waves
             for device, may_j in zip(wave.devices.tolist(), wave.problem.budget_j.tolist(), strict=True)
@@ -72,7 +70,6 @@ class SimulatedRound:
 
     @classmethod
     def of(cls, found: ReplayedRound, deadline_s: float) -> SimulatedRound:
-        """Summarize the jobs of a replayed round."""
         device, t0, t1, outcome, energy_j = (
             found.part.column("jobs", name) for name in ("device", "t0", "t1", "outcome", "energy_j"))
         waves: dict[float, float] = {}         # when each began, and how long it took
@@ -96,7 +93,6 @@ class SimulatedRound:
 
 
 def fingerprint(problem: Problem) -> bytes:
-    """Return a digest of all numbers of a problem."""
     digest = hashlib.blake2b(digest_size=16)
     for name in (*DEVICE, *CELL, "numbers"):
         digest.update(np.asarray(getattr(problem, name), np.float64).tobytes())
@@ -201,18 +197,11 @@ class RoundReplays:
 
     @cached_property
     def _charges(self) -> pl.DataFrame:
-        return self.run.collect(self.run.scan().filter(
-            (pl.col("kind") == "counter") & (pl.col("name") == "battery") & (pl.col("device") >= 0))
-            .select("round", "device", "value"))
-
-    @property
-    def as_planned(self) -> bool:
-        """True if rounds follow their plans, except for batteries and deadlines."""
-        return self.engine.as_planned
+        return counters(self.run, "battery").filter(pl.col("device") >= 0)
 
     def most_devices(self, jobs: int) -> int:
         """Return the number of devices whose changes are played in a round of ``jobs`` jobs."""
-        most = MOST_DEVICES if self.as_planned else MOST_IN_TIME
+        most = MOST_DEVICES if self.engine.as_planned else MOST_IN_TIME
         return max(FEWEST, min(most, MOST_JOBS * most // MOST_DEVICES // jobs))
 
     @property
@@ -245,7 +234,6 @@ class RoundReplays:
 
     @cached_property
     def names(self) -> dict[int, str]:
-        """Names of the devices."""
         return dict(device_names(self.run.devices).iter_rows())
 
     @cached_property
@@ -290,7 +278,6 @@ class RoundStart:
 
     @classmethod
     def of(cls, replays: RoundReplays, number: int) -> Self:
-        """Return the round of this number."""
         jobs = replays.jobs_of(number)
         who, cell = jobs["device"].to_numpy(), replays.engine.begin(number)
         problem = cell.problem(who)
@@ -308,10 +295,10 @@ class RoundStart:
         Raises InputError if it has no plan and ``rounds.infeasible_policy`` makes that an error.
         """
         posed, waves = self.problem if problem is None else problem, self.replays.waves_of(self.number)
-        numbers, planner = np.asarray(posed.numbers), self._planner(method)
-        agenda = None
-        if self._in_independent_waves:
-            agenda = self.replays.engine.plan(self.number, posed, self.charge_of(numbers), planner)
+        numbers = np.asarray(posed.numbers)
+        planner = self.replays.planner(method or self.method, hurried=self.deadline_s < math.inf)
+        agenda = (self.replays.engine.plan(self.number, posed, self.charge_of(numbers), planner)
+                  if self._in_independent_waves else None)
         if agenda is None or len(agenda.waves) < 2:
             return self._play(posed, planner, sharing)
         played = []
@@ -322,9 +309,6 @@ class RoundStart:
                 waves[key] = self._play(part, planner, sharing)
             played.append(waves[key])
         return SimulatedRound.of_waves(agenda, played)
-
-    def _planner(self, method: str | None) -> PlannerFactory:
-        return self.replays.planner(method or self.method, hurried=self.deadline_s < math.inf)
 
     def _play(self, problem: Problem, planner: PlannerFactory, sharing: str | None) -> SimulatedRound:
         scheduler = SCHEDULERS.make(sharing or self.replays.sharing, {})
@@ -373,7 +357,6 @@ class RoundStart:
 
     @cached_property
     def without_deadline(self) -> SimulatedRound:
-        """The round without the deadline."""
         return replace(self, deadline_s=math.inf).play()
 
     def left_out_by_deadline(self) -> frozenset[int]:

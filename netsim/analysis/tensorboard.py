@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import struct
 from functools import cache
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
-if TYPE_CHECKING:
-    from netsim.run import Run
+from netsim.run import Run
 
 TAGS = {      # by column of the table of rounds
     "accuracy": "model/accuracy", "loss": "model/loss", "round_s": "round/duration_s", "energy_j": "round/energy_j",

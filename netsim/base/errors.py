@@ -115,9 +115,6 @@ def unknown(
     """Return the error for an unknown name: lists the allowed names and suggests the nearest.
 
     A ``secret`` name is not repeated: any file may be named as a table, and its first line read as names.
-
-    >>> str(unknown("allocation.method", "soa", ["sao", "equal"]))
-    'allocation.method: unknown name (found "soa"; expected equal or sao). Did you mean "sao"?'
     """
     names = sorted(allowed)
     hints = filter(None, (did_you_mean(nearest(str(name), names)), hint))
@@ -196,21 +193,13 @@ def readable(message: str) -> str:
 
 
 def describe_value(value: object) -> str:
-    """Describe a value by its type and its shortened repr.
-
-    >>> describe_value(3)
-    'int 3'
-    """
+    """Describe a value by its type and its shortened repr."""
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
 def quoted(value: object) -> str:
-    """Return a value as TOML writes it, shortened.
-
-    >>> quoted("sao"), quoted(True), quoted(0.5)
-    ('"sao"', 'true', '0.5')
-    """
+    """Return a value as TOML writes it, shortened."""
     text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
     return (text if len(text) <= 80 else text[:77] + "...").replace("\n", "\\n")
 
@@ -227,11 +216,7 @@ def nearest(found: str, allowed: Sequence[str]) -> str | None:
 
 
 def suggest(found: str, allowed: Iterable[str]) -> str:
-    """``allowed: a, b, c`` and, where one is near, ``did you mean "b"?``, for a message that is no InputError.
-
-    >>> suggest("soa", ["equal", "sao"])
-    'allowed: equal, sao; did you mean "sao"?'
-    """
+    """``allowed: a, b, c`` and, where one is near, ``did you mean "b"?``, for a message that is no InputError."""
     names = sorted(allowed)
     near = nearest(found, names)
     return f"allowed: {', '.join(names)}" + (f'; did you mean "{near}"?' if near else "")

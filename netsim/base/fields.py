@@ -16,7 +16,9 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     ModelWrapValidatorHandler,
+    PlainValidator,
     ValidationInfo,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
@@ -192,26 +194,18 @@ class Measure:
 OWN = r"^[^:]+:[^:]+$"      # "package.module:Name"
 
 
-class Named:
-    """Marks a field as one of these names, or an import path of the user's own: ``Annotated[str, Named("a", "b")]``."""
-
-    def __init__(self, *names: str) -> None:
-        self.names = names
-
-    def read(self, value: Any) -> str:
-        if not isinstance(value, str) or (value not in self.names and ":" not in value):
-            raise as_field_error(unknown("", value, self.names, hint=OWN_CODE))
+def one_of(*names: str) -> tuple[Any, ...]:
+    """Return marks of a field that takes these names, or an import path: ``Annotated[str, *one_of("a", "b")]``."""
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or (value not in names and ":" not in value):
+            raise as_field_error(unknown("", value, names, hint=OWN_CODE))
         return value
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self.read)
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"type": "string", "enum": list(self.names)}, {"type": "string", "pattern": OWN}]}
+    return PlainValidator(read), WithJsonSchema(
+        {"anyOf": [{"type": "string", "enum": list(names)}, {"type": "string", "pattern": OWN}]})
 
 
 def default(text: str, dimension: str) -> Quantity:
-    """Return a quantity for use as a default."""
     return Measure(dimension, "any").read(text)
 
 

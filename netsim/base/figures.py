@@ -12,7 +12,10 @@ from netsim.base.errors import InputError, unknown
 from netsim.base.files import replace_file
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+else:
+    Axes = Figure = Any      # types alone: matplotlib is imported with the first figure
 
 
 def library() -> ModuleType:

@@ -115,7 +115,6 @@ def make_folder(path: Path, levels: int = 1) -> Path:
 
 
 def refuse_link(path: Path) -> None:
-    """Raise InputError where a name that we would write to leads elsewhere."""
     if path.is_symlink():
         raise _is_link(path)
 
@@ -174,7 +173,6 @@ def packed(write: Callable[[IO[bytes]], Any]) -> Callable[[IO[bytes]], Any]:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Replace a text file atomically."""
     replace_file(path, lambda file: file.write(text.encode()))
 
 
@@ -234,7 +232,6 @@ def read_text(path: Path, what: str, most: int = MOST_BYTES) -> str:
 
 
 def read_toml(path: Path, what: str, most: int = MOST_BYTES) -> dict[str, Any]:
-    """A stranger's TOML file."""
     text = read_text(path, what, most)
     if _LONG_KEY.search(text):
         raise _too_deep(path)
@@ -243,7 +240,6 @@ def read_toml(path: Path, what: str, most: int = MOST_BYTES) -> dict[str, Any]:
 
 
 def read_json(path: Path, what: str, most: int = MOST_BYTES) -> Any:
-    """A stranger's JSON file."""
     text = read_text(path, what, most)
     return _parsed(path, "JSON", lambda: json.loads(text))
 
@@ -299,11 +295,7 @@ FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠
 
 
 def safe_cell(value: Any) -> Any:
-    """A text with an apostrophe before what would be run; numbers stay numbers.
-
-    >>> safe_cell("=1+1"), safe_cell("phone 3"), safe_cell(-1.5)
-    ("'=1+1", 'phone 3', -1.5)
-    """
+    """A text with an apostrophe before what would be run; numbers stay numbers."""
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_MARKS) else value
 
 

@@ -16,11 +16,7 @@ _CELL = "style='text-align:left;padding:0.1em 0.8em 0.1em 0;border:0'"
 
 
 def cell(name: str, value: Any) -> str:
-    """A value as text, with the unit that its name says.
-
-    >>> cell("round_s", 0.25), cell("arrived", 7), cell("share_of_time", 0.5)
-    ('250 ms', '7', '50.0 %')
-    """
+    """A value as text, with the unit that its name says."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     dimension = next((found for ending, found in DIMENSIONS.items() if name.endswith(ending)), None)
@@ -54,11 +50,7 @@ def _titled(title: str, inside: str) -> str:
 
 
 def column_name(name: str) -> str:
-    """A column's name, with the word for what its ending measures; a key path stays as it is.
-
-    >>> column_name("upload_s"), column_name("energy_j"), column_name("cell.path_loss")
-    ('upload time', 'energy', 'cell.path_loss')
-    """
+    """A column's name, with the word for what its ending measures; a key path stays as it is."""
     if "." in name:
         return name
     ending = next((each for each in DIMENSIONS if name.endswith(each)), "")

@@ -79,7 +79,6 @@ class Registry(dict[str, E], Generic[E]):
         return self._fitting(name, self._lent[name] if name in self._lent else installed_object(name, self.key))
 
     def _fitting(self, name: str, thing: Any) -> Any:
-        """Return an object of the user, adapted and checked."""
         found = self._adapt(thing) if self._adapt else thing
         if self._check:
             self._check(name, found)
@@ -100,7 +99,6 @@ class Registry(dict[str, E], Generic[E]):
             del self._lent[name]
 
     def options(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the checked options as arguments."""
         renamed = self[name].renamed if name in self else {}
         return checked(self.find(name), options, self.given, self.table, f"{self.what} {name}", renamed)
 
@@ -114,15 +112,20 @@ def first_called(parameter: str, key: str) -> Callable[[str, Any], None]:
     """Return a check that the first parameter of a function has this name, which tells what it is made for."""
 
     def check(name: str, found: Any) -> None:
-        try:
-            parameters = inspect.signature(found).parameters if callable(found) else {}
-        except (TypeError, ValueError):                          # built-in functions without a signature
-            parameters = {}
-        if next(iter(parameters), None) != parameter:
+        if parameters_of(found)[:1] != [parameter]:
             raise InputError("wrong-interface", key, quoted(name),
                              f"a function whose first parameter is called {parameter}")
 
     return check
+
+
+def parameters_of(thing: Any) -> list[str]:
+    """Return the names of a function's parameters; none for other objects, and built-in functions without a signature.
+    """
+    try:
+        return list(inspect.signature(thing).parameters) if callable(thing) else []
+    except (TypeError, ValueError):
+        return []
 
 
 def load(place: str) -> Any:

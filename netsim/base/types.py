@@ -39,6 +39,5 @@ def joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Make an array read-only and return it."""
     array.flags.writeable = False
     return array

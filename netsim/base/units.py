@@ -17,22 +17,18 @@ from netsim.base.errors import InputError, alternatives, did_you_mean, nearest, 
 
 
 def linear(decibels: float) -> float:
-    """Convert decibels to a ratio: 3 dB is about 2."""
     return float(10.0 ** (decibels / 10.0))
 
 
 def db(ratio: float) -> float:
-    """Convert a ratio to decibels; zero becomes minus infinity."""
     return 10.0 * math.log10(ratio) if ratio > 0 else -math.inf
 
 
 def watts_from_dbm(dbm: float) -> float:
-    """Convert dBm to watts: 23 dBm is about 0.2 W."""
     return linear(dbm) / 1e3
 
 
 def dbm_from_watts(watts: float) -> float:
-    """Convert watts to dBm."""
     return db(watts * 1e3)
 
 
@@ -152,11 +148,7 @@ MOST_PLACES = 9      # before the point, or behind it
 
 
 def format(value: float, dimension: str, digits: int = 4, *, up: bool = False) -> str:
-    """Format an SI value with a suitable unit; ``up`` rounds up.
-
-    >>> format(0.11184, "time")
-    '111.8 ms'
-    """
+    """Format an SI value with a suitable unit; ``up`` rounds up."""
     if dimension in _LEVELS:
         level, unit = _LEVELS[dimension]
         return f"{_short(level(value), digits)} {unit}"
@@ -173,20 +165,12 @@ def format(value: float, dimension: str, digits: int = 4, *, up: bool = False) -
 
 
 def computing(seconds: float) -> str:
-    """Format a computing time in whole seconds, minutes or hours.
-
-    >>> computing(12.4), computing(95.0), computing(4000.0)
-    ('12 s', '1 min 35 s', '1 h 7 min')
-    """
+    """Format a computing time in whole seconds, minutes or hours."""
     return duration(round(seconds), short_s=60)
 
 
 def duration(seconds: float, digits: int = 4, short_s: float = SHORT_S) -> str:
-    """Format a time in the units that people use: as :func:`format` below two minutes, then "9 h 4 min".
-
-    >>> duration(32_640.0), duration(150.0), duration(90.0), duration(432_000.0)
-    ('9 h 4 min', '2 min 30 s', '90 s', '5 d')
-    """
+    """Format a time in the units that people use: as :func:`format` below two minutes, then "9 h 4 min"."""
     whole = round(abs(seconds)) if math.isfinite(seconds) else 0
     if whole < short_s:
         return format(seconds, "time", digits)
@@ -197,11 +181,7 @@ def duration(seconds: float, digits: int = 4, short_s: float = SHORT_S) -> str:
 
 
 def short_up(number: float | Decimal, digits: int = 4) -> str:
-    """Format a positive number, rounded up to ``digits`` significant digits.
-
-    >>> short_up(3.14159, 3)
-    '3.15'
-    """
+    """Format a positive number, rounded up to ``digits`` significant digits."""
     near = Decimal(number)
     step = Decimal(1).scaleb(near.adjusted() - digits + 1)
     return _spelled((near / step).to_integral_value(ROUND_CEILING) * step)

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.base.errors import InputError
+from netsim.base.figures import save_figure
 from netsim.base.files import replace_text
 from netsim.base.rng import stream
 from netsim.calibration.fleet_file import CalibratedFleet, fleet_of, write_fleet
 from netsim.calibration.holdout import Holdout, validate
 from netsim.calibration.laws import Laws, availability, notes_on
 from netsim.calibration.log import DURATIONS, Log, read_log
+from netsim.calibration.page import draw, page_of
+from netsim.scenario import Scenario, load_scenario
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from netsim.scenario import Scenario
 
 
 class Calibration:
@@ -90,8 +91,7 @@ class Calibration:
         devices = {name: found for unit, name in enumerate(names) if (found := self.laws.parameters(self.log, unit))}
         fleet = {}
         for law, key in (("upload", "upload_bits_per_s"), ("download", "download_bits_per_s")):
-            fits = getattr(self.laws, law)
-            if fits is not None and "bits" in self.log.columns:
+            if (fits := self.laws.get(law)) is not None and "bits" in self.log.columns:
                 median, between = fits.between
                 within = float(np.sqrt(np.mean(np.square(fits.sd[fits.rows > 0]))))
                 fleet[key] = {"median": 1 / median, "sd_between": None if np.isnan(between) else between,
@@ -107,8 +107,6 @@ class Calibration:
         matplotlib.figure.Figure
             Round lengths and, if the log has them, energies.
         """
-        from netsim.calibration.page import draw
-
         return draw(self.holdout)
 
     def save(self, path: Path | str) -> list[Path]:
@@ -125,9 +123,6 @@ class Calibration:
         list of Path
             The files written.
         """
-        from netsim.base.figures import save_figure
-        from netsim.calibration.page import page_of
-
         file = Path(path)
         if file.suffix != ".toml":
             raise InputError("malformed", str(file), expected="a name that ends in .toml")
@@ -174,8 +169,6 @@ def calibrate(
     >>> calibrate("log.csv").as_json()["holdout"]                              # doctest: +SKIP
     {'median_error': 0.051, 'coverage_50': 0.52, 'coverage_95': 0.95, ...}
     """
-    from netsim.scenario import Scenario, load_scenario
-
     if holdout is not None and not 0 < holdout < 1:
         raise InputError("out-of-range", "holdout", holdout, "a share between 0 and 1")
     if base is not None and not isinstance(base, Scenario):

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 from scipy.optimize import brentq
 from scipy.special import digamma, polygamma, stdtrit
 
@@ -58,6 +59,11 @@ class Fits:
         alone[..., 1] = self.value[units, 1] * np.exp(sd * self.root[units, 1, 1] * z[..., 1])
         drawn = np.where(self.separable[units, None], self._physical(both, units), alone)
         return drawn, sd
+
+    def draw_once(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Return coefficients, shape (n, 2), and residual sds, shape (n,)."""
+        both, sd = self.draw(rng, np.arange(len(self.rows)), 1)
+        return both[0], sd[0]
 
     def _physical(self, drawn: Floats, units: Ints) -> Floats:
         """Replace negative coefficients by 0 and keep the law at the mean ratio of x0 and x1, which is known best."""
@@ -150,8 +156,6 @@ class _Rows:
 
     @classmethod
     def of(cls, unit: Ints, x0: Floats, x1: Floats, y: Floats, units: int) -> _Rows:
-        import polars as pl
-
         groups = pl.DataFrame({"unit": unit, "x0": x0, "x1": x1, "y": y}).group_by(
             "unit", "x0", "x1", maintain_order=True).agg(
             n=pl.len().cast(pl.Float64), mean=pl.col("y").mean(), within=pl.col("y").var(ddof=0) * pl.len())
@@ -159,7 +163,6 @@ class _Rows:
         return cls(unit, x0, x1, n, mean, within, units)
 
     def sum(self, values: Floats) -> Floats:
-        """Return sums over the rows of each unit."""
         found: Floats = np.bincount(self.unit, weights=self.n * values, minlength=self.units).astype(np.float64)
         return found
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,17 +18,13 @@ from netsim.base.types import Floats, Ints
 from netsim.calibration.fits import Fits
 from netsim.calibration.laws import Laws
 from netsim.calibration.log import Log
-from netsim.scenario import toml_text
-
-if TYPE_CHECKING:
-    from netsim.scenario import Scenario
+from netsim.scenario import Scenario, load_scenario, toml_text
 
 FORMAT = 1
 CLOCK_HZ = 1e9               # nominal: cycles are seconds at this clock, so that it cancels
 LEAST = 1e-9                 # cycles per sample, or watts, that stand for none
 MOST_SPREAD = 3.0            # of population.variation
 FLEET = "fleet"              # name of the calibrated population
-LAWS = tuple(field.name for field in fields(Laws))
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,35 +37,23 @@ class CalibratedFleet:
 
     @cached_property
     def scenario(self) -> Scenario:
-        """The scenario with the fitted parameters."""
-        from netsim.scenario import Scenario
-
         return Scenario.of(self.tables)
 
     def drawn(self, rng: np.random.Generator, rounds: int) -> Scenario:
         """Return the scenario of this number of rounds with parameters drawn from their distribution."""
-        from netsim.scenario import Scenario
-
         tables = with_columns(self.tables, self.names, columns_of(self.laws, rng))
         return Scenario.of({**tables, "end": {**tables["end"], "rounds": rounds}})
 
 
 def columns_of(laws: Mapping[str, Fits], rng: np.random.Generator | None = None) -> dict[str, list[Any]]:
     """Return the calibrated columns of a population: fitted values, or one draw of them."""
-    every = np.arange(len(laws["compute"].rows))
-    values: dict[str, tuple[Floats, Floats]] = {}
-    for name, law in laws.items():
-        if rng is None:
-            values[name] = law.value, law.sd
-        else:
-            both, sd = law.draw(rng, every, 1)
-            values[name] = both[0], sd[0]
+    values = {name: (law.value, law.sd) if rng is None else law.draw_once(rng) for name, law in laws.items()}
     cost, spread = values["compute"]
     found: dict[str, list[Any]] = {
         "cycles_per_batch": _short(cost[:, 0] * CLOCK_HZ),
         "cycles_per_sample": _short(np.maximum(cost[:, 1] * CLOCK_HZ, LEAST)),
         "compute_variation": _short(np.minimum(np.nan_to_num(spread), MOST_SPREAD))}
-    found["power"] = ["200 mW"] * len(every)
+    found["power"] = ["200 mW"] * len(cost)
     if "energy" in values:
         watts, _ = values["energy"]
         found |= {"power": [f"{max(each, LEAST):.6g} W" for each in np.nan_to_num(watts[:, 0]).tolist()],
@@ -102,7 +86,8 @@ def fleet_of(log: Log, laws: Laws, off_times: Mapping[str, Any] | None, base: Sc
     units = _units(log, laws)
     chosen = log.only(np.isin(log.unit, units))
     names = tuple(log.names[unit] for unit in units.tolist())
-    kept = {name: _part(law, units) for name, law in laws.given()}
+    kept = {name: Fits(**{field.name: getattr(law, field.name)[units] for field in fields(Fits)})
+            for name, law in laws.items()}
     tables = _tables_of(base, chosen, len(names))
     passes = tables["learning"].get("local_epochs") or 1
     samples = np.maximum(np.rint(_medians(chosen.finished) / passes), 1).astype(int).tolist()
@@ -118,11 +103,10 @@ def fleet_of(log: Log, laws: Laws, off_times: Mapping[str, Any] | None, base: Sc
 
 def _units(log: Log, laws: Laws) -> Ints:
     """Return the units with a finished job; of several models, those of the most frequent one."""
-    units = np.flatnonzero(laws.compute.rows > 0)
-    models = np.array(log.models)[units]
-    found, number = np.unique(models, return_inverse=True)
-    most = found[np.bincount(number, weights=laws.compute.rows[units]).argmax()]
-    chosen: Ints = units[models == most]
+    rows = laws["compute"].rows
+    units = np.flatnonzero(rows > 0)
+    _, number = np.unique(np.array(log.models)[units], return_inverse=True)
+    chosen: Ints = units[number == np.bincount(number, weights=rows[units]).argmax()]
     return chosen
 
 
@@ -132,10 +116,6 @@ def _medians(log: Log) -> Floats:
     _, first, rows = np.unique(log.unit[order], return_index=True, return_counts=True)
     found: Floats = log["samples"][order][first + (rows - 1) // 2]
     return found
-
-
-def _part(law: Fits, units: Ints) -> Fits:
-    return Fits(**{field.name: getattr(law, field.name)[units] for field in fields(Fits)})
 
 
 def _tables_of(base: Scenario | None, log: Log, size: int) -> dict[str, Any]:
@@ -162,7 +142,6 @@ def _tables_of(base: Scenario | None, log: Log, size: int) -> dict[str, Any]:
 
 
 def with_columns(tables: Mapping[str, Any], names: tuple[str, ...], columns: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Return the tables with these columns of the calibrated population."""
     populations = [{**table, "devices": {**table["devices"], **columns}}
                    if tuple(table.get("devices", {}).get("name", ())) == names else table
                    for table in tables["population"]]
@@ -187,7 +166,6 @@ def _plain(array: Any) -> Any:
 
 
 def uncertainty_beside(path: Path) -> Path:
-    """Return the path of the uncertainty of a scenario file."""
     return path.with_name(f"{path.stem}.calibration.json")
 
 
@@ -196,8 +174,6 @@ def read_fleet(path: Path, overrides: Sequence[str] = ()) -> CalibratedFleet:
 
     Other keys of the scenario may have been changed since; the calibrated columns may not, since they are drawn.
     """
-    from netsim.scenario import load_scenario
-
     beside = uncertainty_beside(path)
     tables = tomllib.loads(load_scenario(str(path), list(overrides)).to_toml())
     with reading(beside, f"`netsim calibrate LOG -o {path.name}` writes it beside the scenario"):
@@ -207,7 +183,7 @@ def read_fleet(path: Path, overrides: Sequence[str] = ()) -> CalibratedFleet:
     try:
         names = tuple(stored["names"])
         laws = {name: Fits(**{field.name: np.array(law[field.name], dtype=TYPES.get(field.name, np.float64))
-                              for field in fields(Fits)}) for name, law in stored["laws"].items() if name in LAWS}
+                              for field in fields(Fits)}) for name, law in stored["laws"].items()}
         assert all(law.value.shape == (len(names), 2) for law in laws.values())
     except (KeyError, TypeError, ValueError, AssertionError):
         raise InputError("damaged", str(beside), expected="what `netsim calibrate` writes") from None

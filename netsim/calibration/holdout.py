@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from netsim.base.types import Floats, Ints
 from netsim.calibration.laws import Laws
 from netsim.calibration.log import DURATIONS, Log
-
-if TYPE_CHECKING:
-    import polars as pl
 
 FOLDS = 5
 DRAWS = 400
@@ -66,7 +64,8 @@ def validate(log: Log, rng: np.random.Generator, last: float | None = None) -> H
     ``last`` is the share of the rounds, the last ones, that are predicted from the earlier rounds. By default each
     fifth of the rounds is predicted from the other four.
     """
-    log = _shortened(log.finished)
+    log = log.finished
+    log = log.only(log.round % -(-len(log) // MOST_ROWS) == 0) if len(log) > MOST_ROWS else log
     tables, skipped = [], 0
     for held_out in _folds(log, rng, last):
         rest, test = log.only(~held_out), log.only(held_out)
@@ -85,20 +84,12 @@ def validate(log: Log, rng: np.random.Generator, last: float | None = None) -> H
 
 def _frame(log: Log, rows: Floats) -> pl.DataFrame:
     """Return the predictions as a table with the labels of the rounds; without energies if the log has none."""
-    import polars as pl
-
     names = ["number", *(f"{name}_{unit}" for unit in "sj" for name in ("measured", *NAMES))]
     frame = pl.DataFrame(rows, schema=names, orient="row").sort("number")
     labels = [log.rounds[int(number)] if number < len(log.rounds) else "" for number in frame["number"]]
     frame = frame.with_columns(round=pl.Series(labels, dtype=pl.String))
     energies = "energy_j" in log.columns
     return frame.select("round", *(name for name in names[1:] if energies or name.endswith("_s")))
-
-
-def _shortened(log: Log) -> Log:
-    """Return a log of about ``MOST_ROWS`` rows: all rows of rounds at regular distances."""
-    step = -(-len(log) // MOST_ROWS)
-    return log if step <= 1 else log.only(log.round % step == 0)
 
 
 def _folds(log: Log, rng: np.random.Generator, last: float | None) -> list[Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,36 +40,20 @@ PARAMETERS = {      # by their names in the JSON output
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Laws:
-    """Fitted laws of the units of a log; a law is None if the log has no column for it."""
+class Laws(dict[str, Fits]):
+    """Fitted laws of the units of a log, by name; without those for which the log has no column.
 
-    compute: Fits                # compute_s over batches and samples
-    upload: Fits | None          # upload_s over bits
-    download: Fits | None        # download_s over bits
-    energy: Fits | None          # energy_j over upload_s and compute_s
+    ``compute`` is compute_s over batches and samples, ``upload`` and ``download`` are seconds over bits, ``energy`` is
+    energy_j over upload_s and compute_s.
+    """
 
     @classmethod
     def of(cls, log: Log) -> Laws:
-        """Fit all laws that the log allows."""
-        units = len(log.names)
-
-        def law(y: str, x0: Floats | None, x1: Floats) -> Fits | None:
-            known = np.isfinite(log[y]) & np.isfinite(x1)
-            return fit(log.unit, x0, x1, log[y], units) if known.any() else None
-
-        compute = law("compute_s", log.batches, log.work)
-        assert compute is not None
         sent = log["upload_s"] if "upload_s" in log.columns else None
-        return cls(compute, law("upload_s", None, log.bits), law("download_s", None, log.download_bits),
-                   law("energy_j", sent, log["compute_s"]))
-
-    def given(self) -> Iterator[tuple[str, Fits]]:
-        """Yield the laws that there are, by name."""
-        for field in fields(self):
-            found = getattr(self, field.name)
-            if found is not None:
-                yield field.name, found
+        columns = {"compute": ("compute_s", log.batches, log.work), "upload": ("upload_s", None, log.bits),
+                   "download": ("download_s", None, log.download_bits), "energy": ("energy_j", sent, log["compute_s"])}
+        return cls({name: fit(log.unit, x0, x1, log[y], len(log.names)) for name, (y, x0, x1) in columns.items()
+                    if (np.isfinite(log[y]) & np.isfinite(x1)).any()})
 
     def draw(self, log: Log, rng: np.random.Generator, draws: int) -> tuple[Floats, Floats | None]:
         """Draw what the jobs of a log take: seconds and joules, shape (draws, rows); joules None without energies.
@@ -79,17 +62,17 @@ class Laws:
         """
         columns: dict[str, tuple[Floats | float, Floats]] = {
             "compute": (log.batches, log.work), "upload": (0.0, log.bits), "download": (0.0, log.download_bits)}
-        drawn = {name: _draw(law, log, rng, draws, *columns[name]) for name, law in self.given() if name in columns}
+        drawn = {name: _draw(law, log, rng, draws, *columns[name]) for name, law in self.items() if name in columns}
         seconds = np.sum([np.where(np.isfinite(log[f"{name}_s"]), values, 0.0) for name, values in drawn.items()],
                          axis=0)
-        if self.energy is None:
+        if "energy" not in self:
             return seconds, None
-        return seconds, _draw(self.energy, log, rng, draws, drawn.get("upload", 0.0), drawn["compute"])
+        return seconds, _draw(self["energy"], log, rng, draws, drawn.get("upload", 0.0), drawn["compute"])
 
     def covers(self, log: Log) -> Bools:
         """Return whether each row can be predicted: its device has all the laws that the row's columns need."""
         known = [~np.isfinite(log[f"{name}_s"]) | (law.rows > 0)[log.unit] & (law.df > 0)[log.unit]
-                 for name, law in self.given() if name != "energy"]
+                 for name, law in self.items() if name != "energy"]
         found: Bools = np.all(known, axis=0)
         return found
 
@@ -97,7 +80,7 @@ class Laws:
         """Return the parameters of a unit with the ends of their 95 % intervals; None where rows are too few."""
         found: dict[str, dict[str, float | None]] = {}
         for name, each in PARAMETERS.items():
-            law: Fits | None = getattr(self, each.law)
+            law = self.get(each.law)
             if law is None or not law.rows[unit] or (each.column == 0 and not law.separable[unit]) or (
                     each.inverse and "bits" not in log.columns):
                 continue
@@ -127,7 +110,7 @@ SAME_BATCHES = (
 
 def notes_on(log: Log, laws: Laws) -> list[str]:
     """Return sentences about what the log cannot tell."""
-    names, compute, energy = np.array(log.names), laws.compute, laws.energy
+    names, compute, energy = np.array(log.names), laws["compute"], laws.get("energy")
     notes, same = [], ~compute.separable
     if same.any():
         notes.append(SAME_BATCHES.format("every device" if same.sum() == (compute.rows > 0).sum() else
@@ -164,23 +147,17 @@ def _different_units(log: Log, compute: Fits) -> list[str]:
     return []
 
 
-def listed(names: Sequence[str] | NDArray[np.str_], most: int = 3) -> str:
-    """Return the first names, and how many more there are.
-
-    >>> listed(["a", "b", "c", "d", "e"])
-    'a, b, c and 2 more devices'
-    """
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {pluralize(more, 'more device')}" if more > 0 else "")
+def listed(names: Sequence[str] | NDArray[np.str_]) -> str:
+    """Return three names, and how many more there are."""
+    return ", ".join(names[:3]) + (f" and {pluralize(len(names) - 3, 'more device')}" if len(names) > 3 else "")
 
 
 def availability(log: Log, round_s: float) -> dict[str, Any] | None:
     """Fit the availability of the fleet to jobs that finished and jobs that failed; None if no job failed.
 
-    Devices alternate between on and off with exponential durations. A finished job shows a device that was on, a failed
-    one a device that was off. Without a column ``t``, rounds are ``round_s`` seconds apart. ``share`` is the share of
-    finished jobs with its 95 % interval (Jeffreys); ``on_s`` and ``off_s`` are mean durations in seconds by maximum
-    likelihood, None if no device was seen twice.
+    A finished job shows a device that was on, a failed one a device that was off. Without a column ``t``, rounds are
+    ``round_s`` seconds apart. ``share`` is that of finished jobs with its 95 % interval (Jeffreys); ``on_s`` and
+    ``off_s`` are means of exponential durations by maximum likelihood, None if no device was seen twice.
     """
     if not log.failed.any():
         return None
@@ -193,16 +170,17 @@ def availability(log: Log, round_s: float) -> dict[str, Any] | None:
     share = {"value": good / len(on), "low": low, "high": high}
     if not pairs.any():
         return {"share": share, "on_s": None, "off_s": None}
-    gap, before, after = np.diff(t)[pairs], on[:-1][pairs], on[1:][pairs]
-
-    def surprise(logs: Floats) -> float:
-        on_s, off_s = np.exp(np.clip(logs, -30, 30))
-        steady = on_s / (on_s + off_s)
-        forgets = np.exp(-gap * (1 / on_s + 1 / off_s))
-        stays = np.where(before, steady + (1 - steady) * forgets, steady * (1 - forgets))
-        return -float(np.sum(np.log(np.clip(np.where(after, stays, 1 - stays), 1e-12, 1))))
-
-    middle = np.log(np.median(gap))
-    found = minimize(surprise, [middle + np.log(good / bad) / 2, middle - np.log(good / bad) / 2], method="Nelder-Mead")
+    gap = np.diff(t)[pairs]
+    middle, half = np.log(np.median(gap)), np.log(good / bad) / 2
+    found = minimize(_surprise, [middle + half, middle - half], (gap, on[:-1][pairs], on[1:][pairs]), "Nelder-Mead")
     on_s, off_s = np.exp(np.clip(found.x, middle - 7, middle + 7))
     return {"share": share, "on_s": float(on_s), "off_s": float(off_s)}
+
+
+def _surprise(logs: Floats, gap: Floats, before: Bools, after: Bools) -> float:
+    """Return the negative log-likelihood of mean durations on and off (their logarithms) for pairs of observations."""
+    on_s, off_s = np.exp(np.clip(logs, -30, 30))
+    steady = on_s / (on_s + off_s)
+    forgets = np.exp(-gap * (1 / on_s + 1 / off_s))
+    stays = np.where(before, steady + (1 - steady) * forgets, steady * (1 - forgets))
+    return -float(np.sum(np.log(np.clip(np.where(after, stays, 1 - stays), 1e-12, 1))))

@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from netsim.base.errors import InputError, nearest, quoted
 from netsim.base.files import MEGABYTE, open_to_read, reading
 from netsim.base.pluralize import pluralize
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from netsim.base.types import Bools, Floats, Ints
+from netsim.base.types import Bools, Floats, Ints
 
 MOST_BYTES = 4_000 * MEGABYTE
 # Columns of numbers with their meaning; all but the first two may be missing.
@@ -95,7 +91,6 @@ class Log:
 
     @cached_property
     def finished(self) -> Log:
-        """The rows of jobs that finished."""
         return self.only(~self.failed) if self.failed.any() else self
 
     def only(self, rows: Bools | Ints) -> Log:
@@ -106,8 +101,6 @@ class Log:
 
 def read_log(path: Path | str) -> Log:
     """Read a log in CSV with the columns of ``NUMBERS`` and ``TEXTS``; other columns are ignored."""
-    import polars as pl
-
     file = Path(path)
     frame = _frame(file)
     names = [name for name in (*TEXTS, *NUMBERS) if name in frame.columns]
@@ -131,8 +124,6 @@ def read_log(path: Path | str) -> Log:
 
 def _frame(file: Path) -> pl.DataFrame:
     """Return the known columns as numbers and texts, and the others empty; raise InputError for a wrong cell."""
-    import polars as pl
-
     with reading(file):
         open_to_read(file, "a log", MOST_BYTES).close()
     try:
@@ -172,8 +163,6 @@ def _check_header(file: Path, header: list[str]) -> None:
 
 def _check_filled(file: Path, frame: pl.DataFrame) -> None:
     """Raise InputError for a log without rows, and for an empty cell that a job needs."""
-    import polars as pl
-
     if not frame.height:
         raise InputError("empty", str(file), "a header", "rows below it")
     for name in ("device", "samples", "batch"):
@@ -183,8 +172,6 @@ def _check_filled(file: Path, frame: pl.DataFrame) -> None:
 
 
 def _check_numbers(file: Path, frame: pl.DataFrame, name: str) -> None:
-    import polars as pl
-
     column = pl.col(name)
     if (row := _first(frame, ~column.is_finite())) is not None:
         raise InputError("not-finite", f'column "{name}"', frame[name][row], NUMBERS[name], source=_at(file, row))
@@ -196,8 +183,6 @@ def _check_numbers(file: Path, frame: pl.DataFrame, name: str) -> None:
 
 def _wrong_cell(file: Path, names: list[str]) -> InputError:
     """Return the error for the first cell that is not a number."""
-    import polars as pl
-
     text = pl.scan_csv(file, glob=False, infer_schema=False).select(names)
     try:
         for name in set(names) & set(NUMBERS):
@@ -213,8 +198,6 @@ def _wrong_cell(file: Path, names: list[str]) -> InputError:
 
 def _first(frame: pl.DataFrame, wrong: pl.Expr) -> int | None:
     """Return the index of the first row for which an expression is true; None without one."""
-    import polars as pl
-
     found = frame.lazy().select(pl.arg_where(wrong.fill_null(False)).first()).collect().item()
     return None if found is None else int(found)
 
@@ -225,8 +208,6 @@ def _at(file: Path, row: int) -> str:
 
 def _rounds(given: pl.Series) -> tuple[Ints, tuple[str, ...]]:
     """Return numbers and labels of rounds in their order; each row without a round is one of its own."""
-    import polars as pl
-
     labels = given.drop_nulls().unique(maintain_order=True)
     order = labels.cast(pl.Float64, strict=False)
     if not order.null_count():

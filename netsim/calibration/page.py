@@ -75,7 +75,6 @@ def _in_order(axes: Axes, columns: list[Any], label: str, rounds: list[str]) -> 
 
 
 def page_of(calibration: Calibration) -> str:
-    """Return the page about a calibration as HTML."""
     found = calibration.as_json()
     picture = StringIO()
     calibration.figure().savefig(picture, format="svg")
@@ -121,11 +120,7 @@ def held_out_numbers(calibration: Calibration) -> list[tuple[str, str]]:
 
 
 def interval(parameter: dict[str, float | None] | None, unit: str) -> str:
-    """Return a value with its interval as text.
-
-    >>> interval({"value": 0.05, "low": 0.04, "high": 0.06}, "s"), interval(None, "s")
-    ('50 ms (40 ms to 60 ms)', '-')
-    """
+    """Return a value with its interval as text."""
     if parameter is None:
         return "-"
     dimension = {"s": "time", "W": "power"}.get(unit)

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 from scipy.special import stdtrit
 
 from netsim.base.errors import InputError
@@ -16,11 +17,9 @@ from netsim.base.rng import stream
 from netsim.base.types import Floats
 from netsim.calibration.fits import LEVEL
 from netsim.calibration.fleet_file import read_fleet
+from netsim.run import PARTS
 from netsim.simulation import simulate
 from netsim.trace.schema import ARRIVED
-
-if TYPE_CHECKING:
-    from netsim.run import Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +43,7 @@ class Prediction:
             ``rounds``, ``seeds``; ``time_s``, ``energy_j`` (None without energies in the log), ``dropped`` (jobs that
             failed) and ``round_s`` (of a single round), each with ``value``, ``low`` and ``high``; ``limits``: devices
             with the share of rounds in which they arrived last, the largest first; ``limited_by``: shares of those
-            devices' time spent on download, compute, upload and waiting.
+            devices' time spent on compute, upload and waiting.
         """
         low, median, high = np.quantile(self.round_s, [0.5 - LEVEL / 2, 0.5, 0.5 + LEVEL / 2])
         return {
@@ -57,12 +56,7 @@ class Prediction:
 
 
 def interval_of(values: Floats) -> dict[str, float]:
-    """Return the median of runs, and the interval in which one more run lies with a probability of 95 % (t).
-
-    >>> import numpy as np
-    >>> interval_of(np.array([1.0, 1.0, 1.0]))
-    {'value': 1.0, 'low': 1.0, 'high': 1.0}
-    """
+    """Return the median of runs, and the interval in which one more run lies with a probability of 95 % (t)."""
     logs = bool((values > 0).all())
     given = np.log(values) if logs else values
     half = float(stdtrit(len(values) - 1, 0.5 + LEVEL / 2)) * given.std(ddof=1) * np.sqrt(1 + 1 / len(values))
@@ -107,33 +101,21 @@ def predict(
         raise InputError("out-of-range", "rounds" if rounds < 1 else "seeds", rounds if rounds < 1 else seeds,
                          "at least 1 round and 2 seeds")
     calibrated = read_fleet(Path(fleet), overrides)
-    found: list[tuple[float, float, int, list[float]]] = []
-    last: Counter[str] = Counter()
-    parts: dict[str, float] = {}
+    summaries = []
+    last, parts = Counter[str](), dict.fromkeys(PARTS, 0.0)      # devices that arrived last, seconds of their jobs
     for seed in range(seeds):
-        scenario = calibrated.drawn(stream(seed, "calibration", 1), rounds)
-        run = simulate(scenario, seed=seed, learning=False)
-        summary = run.summary
-        found.append((summary["simulated_s"], summary["energy_j"], summary["dropped"], summary["round_s"]))
-        _count_limits(run, last, parts)
+        run = simulate(calibrated.drawn(stream(seed, "calibration", 1), rounds), seed=seed, learning=False)
+        summaries.append(run.summary)
+        jobs = run.jobs.filter(pl.col("outcome") == ARRIVED).sort("t1").group_by("round").last()
+        last.update(jobs.join(run.devices.select("device", "name"), on="device")["name"].to_list())
+        for part in PARTS:
+            parts[part] += float(jobs[f"{part}_s"].sum())
         if progress is not None:
             progress(seed + 1)
-    time_s, energy_j, dropped = (np.array(values, dtype=float) for values in list(zip(*found, strict=True))[:3])
-    round_s = np.concatenate([np.array(run[3]) for run in found])
+    time_s, energy_j, dropped = (np.array([summary[name] for summary in summaries], dtype=float)
+                                 for name in ("simulated_s", "energy_j", "dropped"))
     total, seconds = sum(last.values()) or 1, sum(parts.values()) or 1.0
     return Prediction(
-        rounds, time_s, energy_j if "energy" in calibrated.laws else None, dropped, round_s,
-        {name: count / total for name, count in last.items()}, {name: part / seconds for name, part in parts.items()})
-
-
-def _count_limits(run: Run, last: Counter[str], parts: dict[str, float]) -> None:
-    """Count the devices that arrived last in their rounds, and the seconds of their jobs by part."""
-    import polars as pl
-
-    columns = [name for name in ("download_s", "compute_s", "upload_s", "wait_s") if name in run.jobs.columns]
-    jobs = run.jobs.filter(pl.col("outcome") == ARRIVED).sort("t1").group_by("round").last()
-    jobs = jobs.join(run.devices.select("device", "name"), on="device")
-    last.update(jobs["name"].to_list())
-    for name in columns:
-        part = name.removesuffix("_s")
-        parts[part] = parts.get(part, 0.0) + float(jobs[name].sum())
+        rounds, time_s, energy_j if "energy" in calibrated.laws else None, dropped,
+        np.concatenate([summary["round_s"] for summary in summaries]),
+        {name: count / total for name, count in last.items()}, {part: s / seconds for part, s in parts.items()})

@@ -12,7 +12,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -21,11 +21,8 @@ from netsim.base.types import Bools, Floats
 from netsim.devices.population import TableDraw, table_draws
 from netsim.environment.energy_sources import EnergySources, ThermalLimit, energy_sources_of, thermal_limits_of
 from netsim.environment.variation import JobVariation
-
-if TYPE_CHECKING:
-    from netsim.scenario import Scenario
-    from netsim.scenario.time_varying import Intervals, Loss
-
+from netsim.scenario import Scenario
+from netsim.scenario.time_varying import Intervals, Loss
 
 CHUNK = 64          # dwell times drawn at once: one random stream for each would be slow
 
@@ -146,7 +143,6 @@ class OutageProcess:
         self._asked = 0.0
 
     def of(self, device: int) -> OnOffProcess:
-        """Return the on-off process of a device."""
         place = device - self.first
         if place not in self._switches:
             self._switches[place] = self._make(place)
@@ -177,7 +173,6 @@ class AvailabilityModel:
 
     @classmethod
     def of(cls, scenario: Scenario, seed: int) -> AvailabilityModel:
-        """Return the faults of a scenario."""
         draws = table_draws(scenario, seed)
         losses = [(draw.devices, draw.table.loss) for draw in draws if draw.table.loss is not None]
         return cls(scenario.size, [presence for draw in draws for presence in _presences(draw)], losses, seed,
@@ -211,14 +206,10 @@ class AvailabilityModel:
         return math.inf
 
     def loss(self, device: int) -> Loss | None:
-        """Return the loss model of a device's uploads; None without losses."""
         return next((loss for devices, loss in self.losses if device in devices), None)
 
     def packets_sent(self, device: int, number: int) -> tuple[int, int]:
-        """Return the number of packets sent in the n-th upload of a device, and the number finally lost.
-
-        Lost packets are sent again, up to the maximum number of attempts.
-        """
+        """Return the number of packets sent in the n-th upload of a device, and the number lost in all attempts."""
         loss = self.loss(device)
         if loss is None or not loss.packets:
             return 0, 0
@@ -284,7 +275,6 @@ class DeviceDynamics:
 
     @classmethod
     def of(cls, scenario: Scenario, seed: int) -> DeviceDynamics:
-        """Return the dynamics of a scenario's devices."""
         return cls(AvailabilityModel.of(scenario, seed), energy_sources_of(scenario, seed), thermal_limits_of(scenario),
                    JobVariation.of(scenario, seed))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,11 +15,8 @@ from netsim.devices.link_model import loss_db
 from netsim.devices.population import Population, TableDraw, gain_of_rate, table_draws
 from netsim.environment.fading import BlockFading, CorrelatedShadowing, RoundFading, block_at
 from netsim.physics import gain_of_loss
-from netsim.scenario.radio import RateTrace
-
-if TYPE_CHECKING:
-    from netsim.scenario import Scenario
-    from netsim.scenario.radio import Cell, GainTrace
+from netsim.scenario import Scenario
+from netsim.scenario.radio import Cell, GainTrace, RateTrace
 
 EVERYBODY = slice(None)
 
@@ -100,7 +97,6 @@ class Channel:
         self.changes = self.fading is not None or self.trace is not None or bool(self.ways)
 
     def gain(self, devices: Ints | slice, t: float, round: int) -> Floats:
-        """Return the gains with fading."""
         mean = self.mean(devices, t, round)
         return mean if self.fading is None else frozen(mean * self.fading.factor(devices, t, round))
 
@@ -177,7 +173,6 @@ class RecordedRates:
         self._rows = [gain_of_rate(cell, powers, np.array(row)) for row in self.trace.bit_per_s]
 
     def gain(self, devices: Ints, t: float) -> Floats:
-        """Return the gains that stand for the rates at ``t`` (seconds)."""
         found: Floats = self._rows[bisect_right(edges(self.trace, t, self.midnight_s), t) - 1][devices]
         return found
 

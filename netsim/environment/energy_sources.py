@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from netsim.base.errors import InputError
 from netsim.base.types import Bools, Floats, Ints
 from netsim.devices.population import TableDraw, table_draws
+from netsim.scenario import Scenario
 from netsim.scenario.time_varying import seconds_of
-
-if TYPE_CHECKING:
-    from netsim.scenario import Scenario
 
 DAY_S = 86_400.0
 MOST_DAYS = 365_000      # days of charging between two events, 1,000 years: 10 s of CPU time
@@ -53,7 +50,6 @@ class EnergySources:
 
     @property
     def end(self) -> int:
-        """Number of the last device plus 1."""
         return self.first + len(self.idle_w)
 
     def check_days(self, since: float, until: float) -> None:
@@ -99,7 +95,6 @@ class ThermalLimit:
 
 
 def thermal_limits_of(scenario: Scenario) -> tuple[ThermalLimit, ...]:
-    """Return the thermal limits of a scenario's populations."""
     return tuple(
         ThermalLimit(devices, table.throttle.after, table.throttle.to, table.throttle.recovery_time)
         for table, devices in zip(scenario.population, scenario.numbers, strict=True) if table.throttle is not None)

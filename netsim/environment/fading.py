@@ -108,7 +108,6 @@ class CorrelatedShadowing:
         return self._values[place]
 
     def _advance(self) -> None:
-        """Draw the next chunk of steps."""
         self._chunk += 1
         first = self._chunk * CHUNK
         draws = stream(self.seed, "shadowing on the way", self._chunk, self.device).standard_normal(CHUNK).tolist()

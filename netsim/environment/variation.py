@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from netsim.base.rng import stream
 from netsim.base.types import Floats, Ints
 from netsim.devices.population import table_draws
-
-if TYPE_CHECKING:
-    from netsim.scenario import Scenario
+from netsim.scenario import Scenario
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,15 +10,14 @@ if TYPE_CHECKING:
 
 __all__ = ["InCell", "run_app"]
 
-_HOMES = {"InCell": "netsim.flower.strategy_wrapper", "run_app": "netsim.flower.runner"}
+_HOMES = {"InCell": "strategy_wrapper", "run_app": "runner"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        from importlib import import_module
-
+        from netsim.base.registry import load
         from netsim.flower.version_check import require_flower
 
         require_flower()
-        return getattr(import_module(_HOMES[name]), name)
+        return load(f"netsim.flower.{_HOMES[name]}:{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

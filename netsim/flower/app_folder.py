@@ -9,7 +9,6 @@ import hashlib
 import json
 import re
 import sys
-import tomllib
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from typing import Any
 
 from netsim.base.errors import InputError, suggest
 from netsim.base.files import read_toml
+from netsim.base.options import toml_value
 
 PLAIN = str | int | float | bool
 TABLE = "[tool.flwr.app.components]"
@@ -154,11 +154,7 @@ def _changed(file: Path, config: dict[str, PLAIN], changes: Sequence[str]) -> di
         if not equals or name not in config:
             raise InputError("unknown-key", "--run-config", change, f"KEY=VALUE with a key of {file}",
                              suggest(name, config))
-        try:
-            value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            value = text                                  # text without quotes
-        kind = type(config[name])
+        value, kind = toml_value(text), type(config[name])
         if kind is float and type(value) is int:
             value = float(value)
         if type(value) is not kind:

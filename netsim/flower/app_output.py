@@ -24,7 +24,6 @@ class KeptLog(logging.Handler):
             self._lines.append(record.getMessage())
 
     def show(self) -> None:
-        """Print the lines to standard error."""
         for line in self._lines:
             print(line, file=sys.stderr)
         self._lines.clear()

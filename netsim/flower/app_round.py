@@ -25,7 +25,6 @@ class AppRound:
         self.begun, self.barrier = True, barrier
 
     def train(self, model: bytes) -> None:
-        """Note a train message."""
         self.begun, self.trains, self.model = True, True, model
 
     def is_renewed_by(self, model: bytes) -> bool:

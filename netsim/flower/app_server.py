@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator, Sequence, Set
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -17,16 +17,14 @@ from netsim.base.units import format
 from netsim.cell.clock import JUST_ENOUGH
 from netsim.cell.job import Job
 from netsim.flower.app_round import AppRound
+from netsim.flower.clients import Clients
 from netsim.flower.mailbox import Mailbox
 from netsim.flower.messages import TRAIN, SentMessage, model_digest
 from netsim.flower.replies import Replies
 from netsim.server.server import Server
 from netsim.server.strategy import Strategy
+from netsim.session import Session
 from netsim.trace.schema import APP_FAILED, DEADLINE, INFEASIBLE, OVER
-
-if TYPE_CHECKING:
-    from netsim.flower.clients import Clients
-    from netsim.session import Session
 
 T = TypeVar("T")
 LONGEST_REASON = 200      # characters of a ClientApp's error in the trace

@@ -16,6 +16,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -146,10 +147,8 @@ def _read(file: Path) -> dict[str, Measured]:
 
 def clock_hz() -> float:
     """Return the clock of this machine's CPU in Hz."""
-    try:
+    with suppress(OSError, ValueError):
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-        found = [float(mhz) for mhz in re.findall(r"cpu MHz\s*:\s*([\d.]+)", text)]
-    except OSError:
-        found = []
-    return 1e6 * max(found) if found else USUAL_HZ
+        return 1e6 * max(float(mhz) for mhz in re.findall(r"cpu MHz\s*:\s*([\d.]+)", text))
+    return USUAL_HZ
 

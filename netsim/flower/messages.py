@@ -19,8 +19,6 @@ TRAIN, EVALUATE = "train", "evaluate"
 
 @dataclass(frozen=True, eq=False)
 class ClientReply:
-    """Reply of a ClientApp, and the node's new context."""
-
     reply: Message
     context: Context | None        # None if the app failed
 
@@ -50,7 +48,6 @@ class SentMessage:
 
     @property
     def answered(self) -> ClientReply:
-        """The answer, which must be set."""
         assert self.answer is not None
         return self.answer
 
@@ -102,7 +99,6 @@ def samples_of(message: Message) -> int | None:
 
 
 def metrics_of(message: Message) -> Iterator[tuple[str, float]]:
-    """Yield names and values of the metrics of a reply."""
     content = message.content
     yield from numbers_in(content.metric_records.values())
     # metrics of legacy clients
@@ -129,8 +125,3 @@ def model_digest(message: Message) -> bytes:
         for record in content.config_records.values():
             found.update(repr(list(record.items())).encode())
     return found.digest()
-
-
-def sizes_of(sent: SentMessage) -> tuple[float, float]:
-    """Return the upload bits and the download bits of an answered message."""
-    return content_bits(sent.answered.reply), content_bits(sent.message)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from netsim.base.units import format
 from netsim.cell.job import Job
 from netsim.devices.workload import JobSizes
+from netsim.flower.clients import Clients
 from netsim.flower.compute import Compute
-from netsim.flower.messages import EVALUATE, TRAIN, SentMessage, sizes_of
+from netsim.flower.messages import EVALUATE, TRAIN, SentMessage, content_bits
 from netsim.flower.metrics import ReportedMetrics
 from netsim.scenario.schema import FlowerTable
-
-if TYPE_CHECKING:
-    from netsim.flower.clients import Clients
-    from netsim.session import Session
+from netsim.session import Session
 
 MOST_FAILURES = 20        # errors of ClientApps that the summary lists
 
@@ -67,7 +65,8 @@ class Replies:
         if ready:
             self._sizes = self._sizes.changed(
                 np.array([sent.device for sent in ready], np.int64),
-                *np.array([(*sizes_of(sent), self._compute.cycles(sent)) for sent in ready]).T)
+                *np.array([(content_bits(sent.answered.reply), content_bits(sent.message), self._compute.cycles(sent))
+                           for sent in ready]).T)
         return self._sizes
 
     def settle(self, sent: SentMessage, job: Job | None = None) -> None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from threading import active_count
@@ -48,44 +49,14 @@ def run_app(
     workers: int | None = None, cluster: str | None = None, run_config: Sequence[str] = (), resume: bool = False,
     progress: Callable[[RunProgress], None] | None = None, allow_import: bool = False, verbose: bool = False,
 ) -> Run:
-    """Run a Flower app in a scenario's cell.
+    """Run a Flower app in a scenario's cell; ``model.npz`` in the run's folder is the last model of the strategy.
 
-    Parameters
-    ----------
-    app : path
-        Folder of the app; its code is run.
-    scenario : Scenario
-        Cell and devices.
-    out : path, optional
-        Folder of the run; without it, the run is deleted with the returned object.
-    seed : int
-        Seed of the run.
-    workers : int, optional
-        Processes that run ClientApps, by default one per core; without effect on results.
-    cluster : str, optional
-        Address of a Dask scheduler, such as ``"tcp://host:8786"``, whose workers run ClientApps instead. It has no
-        effect on results if the processors are alike.
-    run_config : sequence of str
-        Changes of the app's configuration, each as KEY=VALUE.
-    resume : bool
-        Resume the run in ``out``, if there is one: the ServerApp starts again and receives the stored replies.
-    progress : callable, optional
-        Called with a ``RunProgress`` after each round.
-    allow_import : bool
-        Permit code of packages that were not made for netsim.
-    verbose : bool
-        Print Flower's log to standard error while the app runs. Otherwise it is printed at the end if the app has
-        reported no metrics.
+    ``app`` is the app's folder, whose code is run; ``run_config`` changes its configuration, each text as KEY=VALUE.
+    The other arguments are those of :func:`netsim.simulate`, with ClientApps in the place of training: processes or a
+    cluster run them, and a resumed ServerApp starts again and receives the stored replies. ``verbose`` prints Flower's
+    log to standard error while the app runs; otherwise it is printed at the end if the app has reported no metrics.
 
-    Returns
-    -------
-    Run
-        The simulated run; ``model.npz`` in its folder is the last model of the strategy.
-
-    Raises
-    ------
-    InputError
-        If the app or the scenario is invalid, or the app raises an exception.
+    Raise InputError if the app or the scenario is invalid, or the app raises an exception.
     """
     if cluster is not None and workers is not None:
         raise InputError("conflict", "--cluster", "--workers", hint="ClientApps run on a cluster, instead of in worker "
@@ -136,12 +107,12 @@ def opened(app: FlowerApp, workers: int | None, cluster: str | None) -> Iterator
 
 def play(app: FlowerApp, server_app: Any, server: AppServer, seed: int) -> tuple[str | None, Any]:
     """Run the ServerApp; return the reason of an early end, if any, and the last model of its strategy."""
-    grid, arrays = CellGrid(server), list[Any]()
+    grid, arrays, holds = CellGrid(server), list[Any](), cache(app.holds)
     context = Context(run_id=RUN_ID, node_id=SUPERLINK, node_config={}, state=RecordDict(), run_config=dict(app.config))
 
     def of_the_server(variables: Mapping[str, Any]) -> bool:
         file = variables.get("__file__")
-        return str(variables.get("__name__")).startswith("flwr.") or bool(file and app.holds(file))
+        return str(variables.get("__name__")).startswith("flwr.") or bool(file and holds(file))
 
     identify(SUPERLINK)
     seed_generators(stream(seed, "flower server"))

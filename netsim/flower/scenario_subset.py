@@ -48,23 +48,10 @@ def check_unused_keys(changes: Sequence[str]) -> None:
 
 
 def load_for_app(folder: Path, name: str | None, changes: Sequence[str], federation: str | None) -> Scenario:
-    """Load the scenario of an app.
+    """Load the scenario of the app in a folder, with changes of keys, KEY=VALUE each; by default ``DEFAULT``.
 
-    Parameters
-    ----------
-    folder : path
-        Folder of the app.
-    name : str or None
-        Name or path; None for ``DEFAULT`` with as many devices as the app has nodes.
-    changes : sequence of str
-        Changes of keys, KEY=VALUE each.
-    federation : str or None
-        ``--federation-config``, with the number of nodes that the user asks for.
-
-    Returns
-    -------
-    Scenario
-        Its ``selection.cohort`` is at most the number of devices: the app selects.
+    ``federation`` is ``--federation-config``, the number of nodes; without it ``DEFAULT`` has as many devices as the
+    app has nodes. ``selection.cohort`` is at most the number of devices: the app selects.
     """
     check_unused_keys(changes)
     nodes = nodes_in(federation)

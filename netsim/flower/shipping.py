@@ -52,7 +52,6 @@ class AppFiles:
         return hashlib.sha256(self.archive.tobytes()).hexdigest()
 
     def unpacked(self) -> TemporaryFolder:
-        """Return a folder with the files."""
         folder = TemporaryFolder()
         with ZipFile(BytesIO(self.archive.tobytes())) as archive:
             archive.extractall(folder.path)
@@ -99,5 +98,4 @@ def shipped(task: ClientTask, packed: dict[int, NDArray[np.uint8]]) -> tuple[Any
 
 
 def run_shipped(run: Callable[[ClientTask], T], task: ClientTask, message: bytes, *arrays: NDArray[np.uint8]) -> T:
-    """Run a task in a worker of a cluster."""
     return run(replace(task, message=_Joiner(BytesIO(message), arrays).load()))

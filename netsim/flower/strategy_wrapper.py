@@ -41,18 +41,8 @@ class InCell(Strategy):  # type: ignore[misc]
     Use it in a ServerApp as ``InCell(FedAvg(), load_scenario("quickstart")).start(grid, arrays, num_rounds=3)``. Nodes
     are mapped to devices in the order of their ids.
 
-    Parameters
-    ----------
-    strategy : flwr.serverapp.strategy.Strategy
-        The strategy that selects and aggregates.
-    scenario : Scenario
-        Cell and devices.
-    out : path, optional
-        Folder of the run; without it, the run is deleted with this object.
-    seed : int
-        Seed of the cell.
-    allow_import : bool
-        Permit code of packages that were not made for netsim.
+    ``strategy`` selects and aggregates. The other arguments are those of :func:`netsim.simulate`; without ``out``, the
+    run is deleted with this object.
     """
 
     def __init__(
@@ -126,7 +116,6 @@ class InCell(Strategy):  # type: ignore[misc]
         return self._server
 
     def device(self, node: int) -> int:
-        """Return the device of a node."""
         if node not in self._devices and len(self._devices) == self.scenario.size:
             raise InputError("more-than-devices", "the app's nodes", f"more than {self.scenario.size}",
                              hint="Use fewer nodes, or a scenario with more devices")

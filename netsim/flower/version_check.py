@@ -33,7 +33,6 @@ def require_flower() -> str:
 
 
 def node_of(device: int) -> int:
-    """Return the node id of a device."""
     return FIRST_NODE + device
 
 

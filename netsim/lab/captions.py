@@ -43,7 +43,6 @@ def what_helps(view: LabView, answer: MethodResult) -> str:
 
 
 def verdict(view: LabView) -> str:
-    """Compare the two methods in a sentence."""
     if len(view.plans) < 2 or view.plans[0].round_s <= 0.0:
         return ""
     left, right = view.answers[0].method, view.answers[-1].method

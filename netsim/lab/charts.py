@@ -33,7 +33,7 @@ def gantt(view: LabView, answer: MethodResult) -> Canvas:
     legend(canvas, LEFT, 12, PARTS)
     plan = answer.plan
     if plan is None:
-        return _without_plan(canvas, view, answer, rows)
+        return _without_plan(canvas, answer, rows)
     for n, row in rows.items():
         _work(canvas, scale, row, 1e3 * np.array([plan.compute_s[n], plan.start_s[n], plan.upload_s[n], plan.round_s]),
               describe(view, answer, n), outlined=n == answer.limiting_device)
@@ -135,7 +135,7 @@ def energy(view: LabView, answer: MethodResult) -> Canvas:
                 canvas.rect(scale(compute), y, scale(total) - scale(compute), height, PARTS["upload"])
         canvas.line(scale(budget[n]), y - 2, scale(budget[n]), y + height + 2, CRITICAL if over else INK,
                     stroke_width="2.5")
-    return canvas if plan is not None else _without_plan(canvas, view, answer, rows)
+    return canvas if plan is not None else _without_plan(canvas, answer, rows)
 
 
 def latency(view: LabView) -> Canvas:
@@ -184,7 +184,6 @@ def cell_map(view: LabView, answer: MethodResult) -> Canvas:
 
 
 def _disc(view: LabView, answer: MethodResult, n: int) -> tuple[float, str]:
-    """Return the radius and the colour of a device on the map."""
     if answer.plan is None:
         return 6.0, CRITICAL if n in answer.stuck else IDLE
     share = float(part_of_band(answer.plan, view.problem.bandwidth_hz)[n])
@@ -217,7 +216,6 @@ def parts_ms(plan: Plan) -> tuple[float, float, float]:
 
 
 def describe(view: LabView, answer: MethodResult, n: int) -> str:
-    """Describe a device of the cohort."""
     gain = format(float(view.problem.gain[n]), "gain")
     said = f"device {view.devices[n]}, {view.distance_m[n]:.0f} m away, gain {gain}"
     if answer.plan is None:
@@ -229,9 +227,7 @@ def describe(view: LabView, answer: MethodResult, n: int) -> str:
 
 
 def _work(canvas: Canvas, scale: Scale, row: Row, ms: Floats, name: str, *, outlined: bool) -> None:
-    """Draw the bars of one device: compute time, upload start, upload time and round time in ms; outlined if it
-    limits the round.
-    """
+    """Draw the bars of one device; ``ms`` are its compute time, upload start, upload time and the round time."""
     (y, height), (compute, start, upload, whole) = row, ms.tolist()
     outline = {"stroke": CRITICAL} if outlined else {}
     tip = f"{name}, computes {compute:.1f} ms, uploads {upload:.1f} ms, waits {whole - compute - upload:.1f} ms"
@@ -260,7 +256,6 @@ def _bars(view: LabView, counts: str, most: float) -> tuple[Canvas, dict[int, Ro
 
 
 def _rows(names: Sequence[str], counts: str, most: float) -> tuple[Canvas, dict[int, Row], Scale]:
-    """Return an empty bar chart with a row for each name."""
     pitch = 20.0 if len(names) <= 12 else 11.0
     canvas = Canvas(WIDTH, 60.0 + max(pitch * len(names), 60.0), f"Bars, a row a device: {counts}")
     scale = Scale(LEFT, WIDTH - 12, 1.02 * most or 1.0)
@@ -271,8 +266,8 @@ def _rows(names: Sequence[str], counts: str, most: float) -> tuple[Canvas, dict[
     return canvas, rows, scale
 
 
-def _without_plan(canvas: Canvas, view: LabView, answer: MethodResult, rows: dict[int, Row]) -> Canvas:
-    """Mark the devices that are in the way."""
+def _without_plan(canvas: Canvas, answer: MethodResult, rows: dict[int, Row]) -> Canvas:
+    """Mark the devices that make the method infeasible."""
     for n in answer.stuck:
         if n in rows:
             y, height = rows[n]

@@ -72,7 +72,6 @@ class Question:
             return math.nan
 
     def is_right(self, said: str | float, answer: Outcome) -> bool:
-        """Return True if the prediction is correct."""
         if self.choices:
             return said == answer.right
         return abs(float(said) - float(answer.right)) <= self.within * abs(float(answer.right)) + ROUNDING
@@ -125,7 +124,6 @@ def folder() -> Path:
 
 
 def lessons() -> list[Path]:
-    """Return the paths of the lessons in their order."""
     return sorted(folder().glob("lesson_*.py"), key=lambda path: int(path.stem.split("_")[1]))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,13 +18,10 @@ from netsim.base.types import Floats, Ints
 from netsim.cell.schedulers import SCHEDULERS
 from netsim.devices.population import Population, draw_population
 from netsim.environment.fading import BlockFading
-from netsim.learning.registries import flops_per_sample, samples_without_learning
+from netsim.learning.backend import NoLearning
 from netsim.sample_problem import sample_problem
+from netsim.scenario import Scenario
 from netsim.server.replay import play_wave
-
-if TYPE_CHECKING:
-    from netsim.scenario import Scenario
-
 
 TWICE, NEXT = 2.0, 1.01      # times a limit
 LITTLE = 1e-3                # of a round: smaller savings are not shown
@@ -69,7 +65,6 @@ class LabView:
 
     @property
     def plans(self) -> list[Plan]:
-        """The plans of feasible methods."""
         return [answer.plan for answer in self.answers if answer.plan is not None]
 
     @property
@@ -105,7 +100,8 @@ def look(scenario: Scenario, methods: Sequence[str], seed: int) -> LabView:
     """Return the round that ``netsim allocate`` shows for the same scenario, methods and seed."""
     drawn = sample_problem(scenario, seed)
     drawn = replace(drawn, problem=replace(drawn.problem, names=None))      # of one kind: they go by their numbers
-    population = draw_population(scenario, seed, samples_without_learning(scenario, seed), flops_per_sample(scenario))
+    learns = NoLearning.of(scenario, seed)
+    population = draw_population(scenario, seed, learns.samples, learns.flops_per_sample(scenario))
     sharing = scenario.cell.scheduler or "planned"
 
     def ask(method: str) -> MethodResult:

@@ -44,7 +44,6 @@ class Settings:
         ]
 
     def scenario(self) -> Scenario:
-        """The scenario that the sliders describe."""
         return load_scenario(BASE, self.overrides)
 
     def scenario_file(self) -> str:

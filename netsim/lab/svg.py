@@ -82,7 +82,6 @@ class Canvas:
         self._add("polygon", tip, name="area", points=_way(points), fill=fill, stroke=PAPER, stroke_width="0.4")
 
     def polyline(self, points: Iterable[tuple[float, float]], stroke: str, name: str = "") -> None:
-        """A line through these points."""
         self._add("polyline", name=name, points=_way(points), fill="none", stroke=stroke, stroke_width="2")
 
     def _add(self, element: str, tip: str = "", **attributes: float | str) -> None:

@@ -104,7 +104,6 @@ def no_configuration() -> AbstractContextManager[None]:
 
 
 def needs_marimo() -> None:
-    """Raise InputError with the command to install, if marimo is missing."""
     if find_spec("marimo") is None:
         raise InputError("needs", "netsim lab", "no marimo", hint="pip install 'netsim[lab]'")
 

@@ -53,14 +53,12 @@ def between(label: str, steps: Iterable[float], value: Sequence[float]) -> Any:
 
 
 def dropdown(label: str, options: Iterable[str], value: str) -> Any:
-    """Return a choice of names."""
     offered = list(options)
     return _linked(label, value, partial(pick, offered=offered), lambda start: mo.ui.dropdown(
         offered, value=start, label=label))
 
 
 def number(label: str, least: int, most: int, value: int) -> Any:
-    """Return a field for a whole number."""
     return _linked(label, value, partial(pick, offered=range(least, most + 1)), lambda start: mo.ui.number(
         least, most, value=int(start), label=label))
 

@@ -58,7 +58,6 @@ def run(path: Path, moves: Positions) -> dict[str, Any]:
 
 
 def play(path: Path) -> LessonRun:
-    """A lesson with all that a sheet tells about it."""
     names = run(path, {})
     lesson: Lesson = names["lesson"]
     asked = zip(names["questions"], names["answers"], strict=True)

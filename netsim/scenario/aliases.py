@@ -102,11 +102,7 @@ def as_stored(table: Table) -> Table:
 
 
 def canonical_key(key: str, tables: Mapping[str, Any] | None = None) -> str:
-    """Return the new spelling of a dotted key, in tables if they are given; populations are addressed by name.
-
-    >>> canonical_key("population.phone.idle"), canonical_key("cell.rate.cap")
-    ('population.phone.idle_power', 'cell.link.max_spectral_efficiency')
-    """
+    """Return the new spelling of a dotted key, in tables if they are given; populations are addressed by name."""
     steps = tuple(key.split("."))
     name = steps[1:2] if steps[0] == "population" else ()
     steps = (steps[0], *steps[1 + len(name):])

@@ -32,7 +32,6 @@ class Sheet:
     lines: list[int]
 
     def at(self, row: int) -> str:
-        """Return file and line of a row."""
         return f"{self.path}, line {self.lines[row]}"
 
 

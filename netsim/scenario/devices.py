@@ -360,7 +360,6 @@ class PopulationTable(Model):
 
     @property
     def size(self) -> int:
-        """The number of devices."""
         if self.devices is not None:
             return len(self.devices)
         return self.count if self.count is not None else len(self.places or ())

@@ -52,7 +52,8 @@ def explain(
     for error in problem.errors(include_url=False):
         complaints.setdefault(_path(table, error), []).append(error)
     around = {path[:length] for path in complaints for length in range(len(path))}      # tables around an error
-    told = [path for path, errors in complaints.items() if not (path in around and _of_its_form(errors))]
+    told = [path for path, errors in complaints.items() if path not in around      # else its entries are wrong
+            or any(error["type"] not in ("too_short", "literal_error", "wrong-unit", *TYPES) for error in errors)]
     faults = []
     for path in told[:MOST_TOLD]:
         fault = merged([_fault(error, path, table, classes) for error in complaints[path]])
@@ -92,11 +93,6 @@ def _place(path: Place, table: dict[str, Any], layers: Sequence[Layer]) -> tuple
     sources = [layer for part in around for layer in reversed(layers) if at(layer.table, part) is not None]
     sources += [layer for layer in reversed(layers) if layer.source != "--set"]
     return sources[0].source, sources[0].as_written(path) or "the scenario"
-
-
-def _of_its_form(errors: Sequence[ErrorDetails]) -> bool:
-    """Return True if only the form of a list or table is wrong, because its entries are."""
-    return all(error["type"] in ("too_short", "literal_error", "wrong-unit", *TYPES) for error in errors)
 
 
 TAGS = {"uniform": "dist", "log-distance": "model"}     # key with the kind of a table, if it is not `kind`

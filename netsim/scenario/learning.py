@@ -12,7 +12,6 @@ from netsim.base.fields import (
     DataSize,
     Fraction,
     Model,
-    Named,
     Natural,
     NotNegative,
     OpenTable,
@@ -20,6 +19,7 @@ from netsim.base.fields import (
     field_error,
     key,
     named_in,
+    one_of,
 )
 
 
@@ -147,7 +147,7 @@ class LearningTable(Model):
     proximal: Annotated[NotNegative, key("FedProx's mu: proximal term towards the global model")] = 0.0
     fedl: Annotated[Positive | None, key("FEDL's eta: weight of the global gradient of the last round")] = None
     aggregation: Annotated[
-        str, Named("weighted", "mean", "unbiased"),
+        str, *one_of("weighted", "mean", "unbiased"),
         key("weights: samples (eq. 4), equal (\"mean\"), or inverse selection probabilities (ICAS)")] = "weighted"
     optimiser: Annotated[Optimiser, key("optimiser of the server, applied to the aggregate")] = NoOptimiser()
     target_accuracy: Annotated[
@@ -159,12 +159,10 @@ class LearningTable(Model):
 
     @property
     def model_name(self) -> str | None:
-        """Name of the model, or None."""
         return self.model.name if isinstance(self.model, ModelTable) else self.model
 
     @property
     def model_options(self) -> dict[str, Any]:
-        """Options of the model."""
         return self.model.options if isinstance(self.model, ModelTable) else {}
 
     @model_validator(mode="before")

@@ -56,7 +56,6 @@ METHOD_KEEPS = {"cohort"}      # another method has other options, but the cohor
 
 
 def builtin_scenarios() -> dict[str, Path]:
-    """Return the paths of the built-in scenarios by name."""
     folder = Path(str(files("netsim.scenarios")))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
@@ -112,10 +111,7 @@ def upgraded_text(name: str) -> tuple[str, bool]:
 def scenario_of(
     table: Mapping[str, Any], overrides: Overrides = (), source: str = "Scenario.of", said: Provenance | None = None,
 ) -> Scenario:
-    """Return a scenario from a dict with the tables of a scenario file; see :meth:`Scenario.of`.
-
-    ``said`` are the sources of its keys, if the tables are those of a loaded scenario.
-    """
+    """Return a scenario from a dict (:meth:`Scenario.of`); ``said`` are the sources of the keys of a loaded one."""
     if not isinstance(table, Mapping):
         raise InputError("wrong-type", source, describe_value(table),
                          "a dict such as {'cell': {…}, 'population': […], …}")
@@ -218,7 +214,6 @@ def _absolute(table: dict[str, Any], folder: Path, source: str) -> dict[str, Any
 
 
 def _canonical(layer: Layer, below: Mapping[str, Any]) -> Layer:
-    """Return the layer in the new spellings of keys."""
     return Layer(layer.source, *canonical(layer.table, below, layer.source))
 
 

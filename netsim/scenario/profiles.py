@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib.resources import files
 from importlib.util import find_spec
@@ -22,10 +22,8 @@ from netsim.scenario.aliases import canonical_key
 from netsim.scenario.csv_tables import as_number, read_sheet
 from netsim.scenario.devices import PopulationTable
 
-COLUMNS = ("profile", "key", "value", "low", "high", "source", "licence", "note")
 NOT_MEASURED = {"name", "count", "places", "devices", "profile", "profiles"}
 IN_PACKAGE = re.compile(r"([A-Za-z_]\w*):([\w.-]+\.csv)")
-KEY = "profile"
 
 
 @dataclass(frozen=True)
@@ -41,50 +39,28 @@ class ProfileValue:
     note: str
 
 
+COLUMNS = ("profile", *(field.name for field in fields(ProfileValue)))
 Profiles = Mapping[str, tuple[ProfileValue, ...]]
 
 
 def shipped() -> Path:
-    """Return the table of profiles that comes with netsim."""
     return Path(str(files("netsim.scenario"))) / "profiles.csv"
 
 
 def load_profiles(path: str | Path | None = None) -> Profiles:
-    """Read a table of device profiles.
+    """Read the values of each profile of a CSV file, or of ``"package:file.csv"``; by default of netsim's own table.
 
-    Parameters
-    ----------
-    path : str or Path, optional
-        A CSV file, or ``"package:file.csv"`` of an installed package; by default netsim's own table.
-
-    Returns
-    -------
-    mapping of str to tuple of ProfileValue
-        Values of each profile.
-
-    Raises
-    ------
-    InputError
-        For a file that is missing or malformed; names file, line and column.
-
-    Examples
-    --------
     >>> {value.key: value.value for value in load_profiles()["nexus-s"]}["cpu.flops_per_cycle"]
     '0.42'
     """
-    return _read(str(shipped() if path is None else _file(str(path))))
-
-
-def _file(text: str) -> Path:
-    """Return the path of a file, or of one in an installed package; nothing of the package is imported."""
-    match = IN_PACKAGE.fullmatch(text)
+    match = IN_PACKAGE.fullmatch(str(path))
     if match is None:
-        return Path(text)
-    spec = find_spec(match[1])
+        return _read(str(shipped() if path is None else Path(path)))
+    spec = find_spec(match[1])      # nothing of the package is imported
     folder = next(iter(spec.submodule_search_locations or ()), None) if spec else None
     if folder is None:
-        raise InputError("import-failed", "profiles", quoted(text), f"an installed package {match[1]}")
-    return Path(folder) / match[2]
+        raise InputError("import-failed", "profiles", quoted(str(path)), f"an installed package {match[1]}")
+    return _read(str(Path(folder) / match[2]))
 
 
 @lru_cache(maxsize=16)
@@ -117,16 +93,15 @@ def with_profiles(table: Any) -> Any:
     listed = table.get("population") if isinstance(table, dict) else None
     if not isinstance(listed, list):
         return table
-    filled: list[Any] = []
-    for each in listed:
-        filled += _filled(each) if isinstance(each, dict) and {KEY, "profiles"} & set(each) else [each]
-    return {**table, "population": filled}
+    return {**table, "population": [
+        one for each in listed
+        for one in (_filled(each) if isinstance(each, dict) and {"profile", "profiles"} & set(each) else [each])]}
 
 
 def _filled(population: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the population, or one for each profile of a mix, with the values of its profile below its own keys."""
-    own = {name: value for name, value in population.items() if name not in (KEY, "profiles")}
-    where, called = f"population.{population.get('name', 'device')}", population.get(KEY)
+    own = {name: value for name, value in population.items() if name not in ("profile", "profiles")}
+    where, called = f"population.{population.get('name', 'device')}", population.get("profile")
     file = population.get("profiles")
     if called is None or not isinstance(file, str | None):
         raise InputError("needs", f"{where}.profiles", expected="a CSV file, and profile: the name of one in it")

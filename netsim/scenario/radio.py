@@ -243,7 +243,6 @@ class Cell(Model):
 
     @property
     def shadowing_db(self) -> float:
-        """Standard deviation of the shadowing in dB."""
         return self.shadowing.sd if isinstance(self.shadowing, Shadowing) else self.shadowing
 
     @property

@@ -23,7 +23,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
-from netsim.base.errors import InputError, quoted, require_known, unknown
+from netsim.base.errors import InputError, quoted, require_known
 from netsim.base.files import MEGABYTE, read_bytes, read_json, reading
 from netsim.base.rng import stream
 from netsim.scenario.tables import Place, at, size_of, steps_of, with_files
@@ -188,17 +188,18 @@ FORMATS: Mapping[tuple[str, ...], Mapping[str, Callable[[Path, int, int], Any]]]
 
 def read_reference(given: dict[str, Any], key: tuple[str, ...], count: int | None) -> Any:
     """Return what a table with a ``file`` stands for: the path of a CSV file, or the content of a trace."""
-    path, where = given["file"], ".".join(key)
-    if not isinstance(path, str):
-        raise InputError("wrong-type", f"{where}.file", quoted(path), "the path of a file")
-    check_hash(path, given.get("sha256"), where)
-    kind = given.get("format", "csv")
+    path, kind, where = given["file"], given.get("format", "csv"), ".".join(key)
+    for name, text, needs in (("file", path, "the path of a file"), ("format", kind, "the name of a format")):
+        if not isinstance(text, str):
+            raise InputError("wrong-type", f"{where}.{name}", quoted(text), needs)
+    if (expected := given.get("sha256")) is not None and (found := content_hash(path)) != expected:
+        raise InputError("conflict", f"{where}.sha256", found or "no file", str(expected)[:64],
+                         f"{path} is not the file that the scenario was made with")
     if kind == "csv":
         rest = {name: value for name, value in given.items() if name not in ("sha256", "format")}
         return rest if len(rest) > 1 else path
     readers = FORMATS.get(key, {})
-    if kind not in readers:
-        raise unknown(f"{where}.format", kind, {"csv", *readers})
+    require_known(f"{where}.format", (kind,), {"csv", *readers})
     require_known(where, given, OPTIONS, "unknown-key")
     seed, size = given.get("seed", 0), given.get("sample", count)
     for name, value, least in (("seed", seed, 0), ("sample", size, 1)):
@@ -207,13 +208,6 @@ def read_reference(given: dict[str, Any], key: tuple[str, ...], count: int | Non
                              "the number of devices" if name == "sample" else f"a whole number from {least} on")
     with reading(path):
         return readers[kind](Path(path), int(size or 0), seed)
-
-
-def check_hash(path: str, expected: Any, where: str) -> None:
-    """Raise InputError if a file is not the one that a scenario refers to by its hash."""
-    if expected is not None and (found := content_hash(path)) != expected:
-        raise InputError("conflict", f"{where}.sha256", found or "no file", str(expected)[:64],
-                         f"{path} is not the file that the scenario was made with")
 
 
 def content_hash(path: str) -> str | None:

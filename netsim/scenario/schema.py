@@ -136,7 +136,6 @@ class Scenario(Model):
 
     @property
     def has_cpu_tables(self) -> bool:
-        """True if a CPU's power comes from a table."""
         return any(table.cpu_table is not None for table in self.population)
 
     @property
@@ -146,34 +145,16 @@ class Scenario(Model):
 
     @property
     def downlink_measured(self) -> bool:
-        """True if devices have measured download rates."""
         return self.population[0].values("downlink_rate") is not None
 
     @property
     def has_downlink(self) -> bool:
-        """True if the model is sent to the devices."""
         return self.cell.downlink is not None or self.downlink_measured
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Scenario:
-        """Return a scenario from a dict with the tables of a scenario file.
+        """Return a scenario from a dict with the tables of a file; ``base`` may name a scenario to start from.
 
-        Parameters
-        ----------
-        table : mapping
-            Tables as in a file; ``base`` may name a scenario to start from.
-
-        Returns
-        -------
-        Scenario
-
-        Raises
-        ------
-        InputError
-            For invalid input; names key, value and what is allowed.
-
-        Examples
-        --------
         >>> Scenario.of({"base": "tiny", "cell": {"bandwidth": "10 MHz"}}).cell.bandwidth
         10000000.0
         """
@@ -182,28 +163,9 @@ class Scenario(Model):
         return scenario_of(table)
 
     def with_(self, changes: Mapping[str, Any] | None = None, /, **more: Any) -> Scenario:
-        """Return a copy with other values.
+        """Return a copy with other values: ``changes`` by key path, ``more`` of top-level keys.
 
-        Parameters
-        ----------
-        changes : mapping, optional
-            Values by key path.
-        **more
-            Top-level keys.
-
-        Returns
-        -------
-        Scenario
-
-        Raises
-        ------
-        InputError
-            For invalid input; names key, value and what is allowed.
-
-        Examples
-        --------
-        >>> tiny = Scenario.of({"base": "tiny"})
-        >>> tiny.with_({"cell.bandwidth": "10 MHz"}).cell.bandwidth
+        >>> Scenario.of({"base": "tiny"}).with_({"cell.bandwidth": "10 MHz"}).cell.bandwidth
         10000000.0
         """
         from netsim.scenario.loading import scenario_of
@@ -228,7 +190,6 @@ class Scenario(Model):
         return self
 
     def _repr_html_(self) -> str:
-        """Return its tables with units."""
         tables = self.model_dump(exclude_none=True, exclude={"name", "description"})
         return html.listing(f"{self.name}: {pluralize(self.size, 'device')}. {self.description}", dict(flat(tables)))
 
@@ -249,7 +210,6 @@ class Scenario(Model):
 
     @property
     def size(self) -> int:
-        """N, the number of devices."""
         return sum(table.size for table in self.population)
 
     @property
@@ -260,7 +220,6 @@ class Scenario(Model):
 
     @property
     def trains(self) -> bool:
-        """True if the scenario has a dataset."""
         return self.learning.dataset is not None
 
     def bits(self, parameters: int | None = None) -> float:

@@ -42,7 +42,6 @@ def steps_of(place: Place) -> tuple[str, ...]:
 
 
 def populations(table: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the population tables of a scenario."""
     listed = table.get("population")
     return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
 

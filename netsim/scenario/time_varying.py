@@ -145,7 +145,6 @@ class RandomWaypoint(Model):
 
     @property
     def speeds(self) -> tuple[float, float]:
-        """Lowest and highest speed of a leg."""
         return lowest(self.speed), highest(self.speed)
 
 

@@ -84,10 +84,10 @@ def unused_keys(scenario: Scenario) -> Iterator[UnusedKey]:
     for table in scenario.population:
         yield from _of_a_population(table)
     if not scenario.trains:
-        yield from unused_without_training(scenario,
-                                           "Without a dataset (learning.dataset) nothing is trained; remove this key",
-                                  changes_only=False)
-    if all(_has_no_budget(table) for table in scenario.population):
+        yield from unused_without_training(
+            scenario, "Without a dataset (learning.dataset) nothing is trained; remove this key", changes_only=False)
+    budgets = [table.values("budget") for table in scenario.population]
+    if all(set(budget if isinstance(budget, tuple) else (budget,)) == {"none"} for budget in budgets):
         yield UnusedKey(("rounds", "on_budget_exceeded"), ("population",),
                         "No device has an energy budget; remove this key")
     if scenario.rounds.first == "cohort":
@@ -95,47 +95,40 @@ def unused_keys(scenario: Scenario) -> Iterator[UnusedKey]:
                    'With rounds.first = "cohort" the first round is like every other; remove this key')
 
 
-def _has_no_budget(table: PopulationTable) -> bool:
-    budget = table.values("budget")
-    return budget == "none" or (isinstance(budget, tuple) and set(budget) == {"none"})
+RATES_MEASURED = "The rates are measured (radio.rate); remove this key"
 
 
 def _of_the_cell(scenario: Scenario) -> Iterator[UnusedKey]:
     cell = scenario.cell
-    measured = all(table.devices is not None and table.devices.gain is not None for table in scenario.population)
+    measured = [table for table in scenario.population if table.devices is not None and table.devices.gain is not None]
+    for table in measured if cell.gain_trace is not None else ():
+        yield UnusedKey(("population", table.name, "devices"), ("cell", "gain_trace"),
+                        "The gains are recorded (cell.gain_trace); remove the column",
+                        called=f"population.{table.name}.devices, column gain")
+    if scenario.downlink_measured:
+        yield UnusedKey(("cell", "downlink", "power"), ("population",),
+                        "The download rates are measured (radio.downlink_rate); remove this key")
+    for name in ("noise", "noise_figure") if scenario.rates_measured else ():
+        yield UnusedKey(("cell", name), ("population",), RATES_MEASURED)
+    yield from _of_the_path_loss(scenario, all_measured=len(measured) == len(scenario.population))
+    if cell.fading == "none" and cell.channel is None:
+        yield UnusedKey(("allocation", "channel_estimate"), ("cell", "fading"),
+                        "Without fading (cell.fading) instantaneous and mean gains are equal; remove this key")
+
+
+def _of_the_path_loss(scenario: Scenario, *, all_measured: bool) -> Iterator[UnusedKey]:
     by, why = Key(("population",)), "The gains are measured (the column gain of all devices); remove this key"
-    if cell.gain_trace is not None:
+    if scenario.cell.gain_trace is not None:
         by, why = ("cell", "gain_trace"), "The gains are recorded (cell.gain_trace); remove this key"
-        for table in scenario.population:
-            if table.devices is not None and table.devices.gain is not None:
-                yield UnusedKey(("population", table.name, "devices"), by,
-                                "The gains are recorded (cell.gain_trace); remove the column",
-                                called=f"population.{table.name}.devices, column gain")
-    yield from _beside_measured_rates(scenario)
     if scenario.rates_measured:
         by, why = ("population",), RATES_MEASURED
-    if cell.channel is None and (cell.gain_trace is not None or measured or scenario.rates_measured):
+    if scenario.cell.channel is None and (by == ("cell", "gain_trace") or all_measured or scenario.rates_measured):
         for name in ("shadowing", "path_loss"):
             yield UnusedKey(("cell", name), by, why)
         yield UnusedKey(("cell", "radius"), by, why, needed=True)
     elif not any(_is_placed_at_random(table) for table in scenario.population):
         yield UnusedKey(("cell", "radius"), ("population",), "Every device has its own position; change that",
                         needed=True)
-    if cell.fading == "none" and cell.channel is None:
-        yield UnusedKey(("allocation", "channel_estimate"), ("cell", "fading"),
-                   "Without fading (cell.fading) instantaneous and mean gains are equal; remove this key")
-
-
-RATES_MEASURED = "The rates are measured (radio.rate); remove this key"
-
-
-def _beside_measured_rates(scenario: Scenario) -> Iterator[UnusedKey]:
-    if scenario.downlink_measured:
-        yield UnusedKey(("cell", "downlink", "power"), ("population",),
-                        "The download rates are measured (radio.downlink_rate); remove this key")
-    if scenario.rates_measured:
-        for name in ("noise", "noise_figure"):
-            yield UnusedKey(("cell", name), ("population",), RATES_MEASURED)
 
 
 def _is_placed_at_random(table: PopulationTable) -> bool:
@@ -169,7 +162,6 @@ ONLY_TRAINED = ("root", "model", "partition", "buffers", "device", "batch_size",
 
 
 def unused_without_training(scenario: Scenario, why: str, *, changes_only: bool) -> Iterator[UnusedKey]:
-    """Yield the keys that only training uses."""
     learning = scenario.learning
     asked = {"batch_size"} if learning.local_steps is not None or any(       # the size of a step
         table.values("cycles_per_batch") is not None for table in scenario.population) else set()

@@ -174,7 +174,6 @@ class Oort(Method):
         return good[draw(score[enough], count, rng)]
 
     def scores(self, view: View, tried: Ints) -> Floats:
-        """Return the score of each device tried."""
         utility = view.population.samples[tried] * np.nan_to_num(view.loss[tried])      # NaN where training diverged
         utility = (utility - utility.min()) / (np.ptp(utility) or 1.0)
         score = utility + np.sqrt(STALENESS * np.log(view.round) / view.last_round[tried])

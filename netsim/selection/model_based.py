@@ -50,6 +50,9 @@ class ModelMethod(Method):
         self.state["asked"] = asked
         return Choice(devices)
 
+    def check_model(self, layers: Mapping[str, slice]) -> None:
+        columns_of(layers, getattr(self, "layer", "all"))      # an option of most of these methods
+
     def choose(self, view: View, rng: np.random.Generator) -> Ints:
         """Return the devices of a round in which all models are known."""
         raise NotImplementedError
@@ -91,9 +94,6 @@ class ClusterMethod(ModelMethod):
     clusters: Natural | None = None     # c; by default the number of classes in the data
     layer: str = "last"     # features: a layer's weights, "all", or "last": the output layer, fc2.weight in the paper
 
-    def check_model(self, layers: Mapping[str, slice]) -> None:
-        columns_of(layers, self.layer)
-
     def choose(self, view: View, rng: np.random.Generator) -> Ints:
         if not (view.last_round > 0).any():      # no upload has ever arrived
             return at_random(view, rng)
@@ -110,17 +110,8 @@ class ClusterMethod(ModelMethod):
         features = features_of(view, self.layer)
         labels = self.state.get("clusters")
         if labels is None:
-            from netsim.learning.clustering import cluster_devices
-
-            there = features if known.all() else features[known]
-            if not np.isfinite(there).all():
-                raise InputError("not-finite", f"round {view.round}, devices' models", "values that are not finite",
-                                 hint="Training diverged: try a smaller learning.learning_rate")
-            count = min(self.clusters or view.classes, int(known.sum()))
-            seed = int(rng.integers(2**31))
-            found = cluster_devices(there, {}, layer="all", clusters=count, seed=seed)
             labels = np.full(len(known), -1, dtype=np.int64)
-            labels[known] = found.labels
+            labels[known] = self._first_labels(view, features if known.all() else features[known], rng)
         late = np.flatnonzero(known & (labels < 0))
         if late.size:
             means = np.stack([features[labels == cluster].mean(axis=0) for cluster in range(labels.max() + 1)])
@@ -128,6 +119,15 @@ class ClusterMethod(ModelMethod):
             labels[late] = [np.argmin(np.linalg.norm(means - features[device], axis=1)) for device in late]
         self.state["clusters"] = labels
         return labels
+
+    def _first_labels(self, view: View, features: Weights, rng: np.random.Generator) -> Ints:
+        from netsim.learning.clustering import cluster_devices
+
+        if not np.isfinite(features).all():
+            raise InputError("not-finite", f"round {view.round}, devices' models", "values that are not finite",
+                             hint="Training diverged: try a smaller learning.learning_rate")
+        count, seed = min(self.clusters or view.classes, len(features)), int(rng.integers(2**31))
+        return cluster_devices(features, {}, layer="all", clusters=count, seed=seed).labels
 
 
 def places(labels: Ints, rank: Floats, available: Bools, size: int) -> Ints:
@@ -221,9 +221,6 @@ class KCenter(ModelMethod):
     """
 
     layer: str = "all"
-
-    def check_model(self, layers: Mapping[str, slice]) -> None:
-        columns_of(layers, self.layer)
 
     def choose(self, view: View, rng: np.random.Generator) -> Ints:
         models = features_of(view, self.layer)

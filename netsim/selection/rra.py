@@ -69,7 +69,6 @@ class RraAsRun(Rra):
 
 
 def problem_of(view: View, devices: Ints) -> Problem:
-    """Return the allocation problem of these devices."""
     kinds = view.population
     return Problem(
         bits=np.broadcast_to(view.bits, view.cycles.shape)[devices], cycles=view.cycles[devices],

@@ -11,6 +11,7 @@ from allocation_worlds import check_constraints, paper_world, wild_world, with_b
 from netsim.allocation import METHODS, Infeasible, Problem, allocate
 from netsim.allocation.infeasibility import largest_feasible
 from netsim.allocation.tdma import single_device_bound
+from netsim.validation import ENDS_TOGETHER
 
 pytestmark = pytest.mark.filterwarnings("error")
 IGNORES_BUDGETS = {"rra"}
@@ -77,3 +78,10 @@ def test_the_part_that_fits_has_a_plan(method: str) -> None:
         if len(kept):
             allocate(problem.subset(kept), method)
         assert len(kept) == len(problem) or not check(problem, method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_first_k_is_warned_of_exactly_the_methods_whose_plans_let_all_devices_end_together(method: str) -> None:
+    plans = [allocate(paper_world(np.random.default_rng(seed), 6), method) for seed in range(2)]
+    together = all(np.ptp(plan.end_s) < 1e-9 * plan.round_s for plan in plans)
+    assert together == (method in ENDS_TOGETHER)

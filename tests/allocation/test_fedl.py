@@ -79,6 +79,7 @@ def test_a_weight_is_heeded_though_computing_costs_next_to_nothing() -> None:
     assert weighed(problem, 0.2e-20 * 1.5**3).cpu_hz == pytest.approx([1.5e9], rel=1e-8)
 
 
+@pytest.mark.slow
 def test_the_tuned_weight_is_the_largest_that_keeps_the_budgets() -> None:
     rng = np.random.default_rng(3)
     weights, slower = [], []

@@ -59,6 +59,7 @@ def test_layout_0_of_the_paper() -> None:
     assert allocate(problem, "sao-adaptive").energy_j == plan.energy_j
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40, derandomize=True)
 @given(st.integers(0, 10_000), st.integers(1, 5), st.floats(1.05, 5.0), st.just(0.0) | st.floats(1e-9, 0.01))
 def test_no_order_is_shorter_and_no_energy_is_wasted(seed: int, size: int, room: float, guard: float) -> None:

@@ -143,6 +143,7 @@ def test_a_message_is_short_and_steers_no_terminal() -> None:
     assert readable("a\x1b[31mb\r\u202ec\nd\te") == "a\\x1b[31mb\\r\\u202ec\nd\te"
 
 
+@pytest.mark.slow
 def test_a_passing_folder_goes_with_its_owner_and_without_a_word() -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")

@@ -48,7 +48,7 @@ def test_runs_of_the_scenario_vary_as_the_log_does(fleet):
     folder, found = fleet
     jobs = simulate(folder / "fleet.toml", seed=2).jobs
     spread = jobs.group_by("device").agg(pl.col("compute_s").log().std()).sort("device")["compute_s"].to_numpy()
-    assert spread == pytest.approx(found.laws.compute.sd, rel=0.4)
+    assert spread == pytest.approx(found.laws["compute"].sd, rel=0.4)
 
 
 def test_a_base_gives_learning_selection_and_end(fleet, tmp_path):
@@ -126,6 +126,7 @@ def test_the_uncertainty_of_another_version_is_not_called_damaged(fleet, tmp_pat
     assert caught.value.code == "other-version"
 
 
+@pytest.mark.slow
 def test_a_log_of_compute_times_alone_makes_a_fleet_without_uploads(tmp_path):
     log = write_log(tmp_path / "log.csv", without=("bits", "upload_s", "energy_j", "round"))
     calibrate(log).save(tmp_path / "fleet.toml")

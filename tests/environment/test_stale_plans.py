@@ -47,6 +47,7 @@ def lengths_and_over_budget(coherence_s, believes):
     return float(np.median(lengths)), float(np.mean(over))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("coherence_s", "believes", "lower", "upper", "over_budget"), [
     (0.01, "now", 1.110, 1.196, 0.54), (0.01, "mean", 1.071, 1.122, 0.81),
     (0.1, "now", 1.092, 1.348, 0.51), (0.1, "mean", 1.102, 1.275, 0.67),

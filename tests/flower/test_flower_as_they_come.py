@@ -14,6 +14,8 @@ from netsim.base.errors import InputError
 from netsim.flower import run_app
 from netsim.run import Run
 
+pytestmark = pytest.mark.slow      # apps in worker processes
+
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "flower-fedbuff"
 ALONE = """
 import json
@@ -118,7 +120,6 @@ while ids:
     assert run.rounds["arrived"].to_list() == [5, 5]
 
 
-@pytest.mark.slow
 def test_sleeping_lets_those_at_work_go_on(tmp_path):
     run, said = serve(tmp_path, """
 ids = list(grid.push_messages([message(node) for node in grid.get_node_ids()]))
@@ -193,7 +194,6 @@ def fedbuff(tmp_path_factory) -> list[Path]:
     return folders
 
 
-@pytest.mark.slow
 def test_fedbuff_learns_and_its_updates_are_stale(fedbuff):
     run = Run(fedbuff[0])
     assert run.summary["rounds"] == 6
@@ -202,7 +202,6 @@ def test_fedbuff_learns_and_its_updates_are_stale(fedbuff):
     assert np.abs(np.load(f"{fedbuff[0]}.npy")).max() > 0.1
 
 
-@pytest.mark.slow
 def test_fedbuff_is_the_same_with_any_number_of_workers(fedbuff):
     one, three = (Run(folder).summary for folder in fedbuff)
     assert one["trace_sha256"] == three["trace_sha256"]

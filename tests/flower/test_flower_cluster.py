@@ -219,6 +219,7 @@ def test_a_cluster_is_used_instead_of_workers(tmp_path: Path, netsim: Any) -> No
     assert "--workers" in said
 
 
+@pytest.mark.slow
 def test_the_files_of_an_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = write_app(tmp_path / "app")
     for name in ("data/a.txt", ".git/b", "venv/lib/site-packages/c.py", "quickstart/__pycache__/d.pyc",

@@ -149,6 +149,7 @@ def test_an_apps_modules_and_path_are_gone_afterwards(tmp_path):
     assert "quickstart" not in sys.modules
 
 
+@pytest.mark.slow
 def test_a_folder_that_holds_a_run_is_not_touched(tmp_path):
     app, out = write_app(tmp_path / "app"), tmp_path / "run"
     run_app(app, tiny(), out, workers=1)

@@ -18,6 +18,8 @@ from netsim.flower.compute import FILE, Compute, Measured
 
 from flwr.app import MetricRecord, RecordDict  # isort: skip
 
+pytestmark = pytest.mark.slow      # apps in worker processes
+
 FOUND = Measured(samples=10, flop=1e9, cpu_s=0.5, flops_per_s=1e10, clock_hz=2e9)
 
 
@@ -117,7 +119,6 @@ TORCH = CLIENT.replace("import random\n", "import random\n\nimport torch\n").rep
     trained = fit""")
 
 
-@pytest.mark.slow
 def test_computing_grows_with_the_local_epochs(tmp_path):
     app = write_app(tmp_path, client_app=TORCH, pyproject=PYPROJECT.replace('"numpy"]', '"numpy", "torch"]').replace(
         "min-nodes = 2", "min-nodes = 2\nlocal-epochs = 1"))

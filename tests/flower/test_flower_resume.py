@@ -10,6 +10,8 @@ from small_apps import CLIENT, SERVER, tiny, write_app
 
 from netsim.flower import run_app
 
+pytestmark = pytest.mark.slow      # apps in worker processes
+
 FEDBUFF = Path(__file__).parent.parent.parent / "examples" / "flower-fedbuff"
 COUNTED = CLIENT.replace("    trained = fit", """    with open(__file__ + ".count", "a") as file:
         file.write("x")
@@ -34,7 +36,6 @@ def files(folder: Path) -> dict[str, bytes]:
             if path.is_file() and path.name not in ("summary.json", "run.json")}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rounds", "as they come"])
 def test_a_run_goes_on_to_the_same_bytes(tmp_path, kind):
     app = write_app(tmp_path / "app", client_app=COUNTED) if kind == "rounds" else FEDBUFF

@@ -17,6 +17,8 @@ from netsim.flower.seeding import seed_generators
 from netsim.flower.version_check import identify
 from netsim.trace.schema import SERVER as OF_SERVER
 
+pytestmark = pytest.mark.slow      # apps in worker processes
+
 IDEAL = ("cell.bandwidth=1e9 GHz", "population.node.budget=1kJ")
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
@@ -130,7 +132,6 @@ def play_plain(folder: Path, out: Path) -> Path:
     return out
 
 
-@pytest.mark.slow
 def test_two_runs_are_identical_with_any_number_of_workers_and_another_seed_is_another_run(tmp_path):
     app = write_app(tmp_path)
     hashes = [play(app, workers=workers)[0].summary["trace_sha256"] for workers in (1, 1, 3)]
@@ -144,7 +145,6 @@ def test_every_device_and_round_draws_its_own(tmp_path):
     assert drawn.n_unique() == len(drawn) == 15
 
 
-@pytest.mark.slow
 def test_what_a_client_does_to_its_message_stays_with_it(tmp_path):
     spoiled = CLIENT.replace("    trained = fit(", '    msg.content["config"]["mark"] = 1\n    trained = fit(')
     spoiled = spoiled.replace('"drawn": random.random()', '"marked": int("mark" in msg.content["config"])')
@@ -239,7 +239,6 @@ def test_a_changed_run_config_is_refused_as_flowers_engine_does(tmp_path):
 
 # What else an app may do.
 
-@pytest.mark.slow
 def test_evaluation_costs_nothing_unless_the_scenario_charges_it(tmp_path):
     app = write_app(tmp_path)
     free, charged = (play(app, tiny(*changes))[0] for changes in ((), ("flower.evaluation=charged",)))
@@ -274,7 +273,6 @@ def test_a_sleep_that_was_imported_by_name_is_simulated_too(tmp_path):
     assert run.summary["simulated_s"] == pytest.approx(1000.0507526, abs=1e-6)
 
 
-@pytest.mark.slow
 def test_torch_draws_the_same_in_any_number_of_workers_however_late_it_is_imported(tmp_path):
     drawing = CLIENT.replace("    trained = fit", "    import torch\n    trained = fit").replace(
         "random.random()", "float(torch.rand(1))")
@@ -346,7 +344,6 @@ app = ClientApp(client_fn=client_fn)
 """
 
 
-@pytest.mark.slow
 def test_servers_of_the_old_kind_play_the_same_rounds(tmp_path):
     app = write_app(tmp_path, server_app=OLD_SERVER, client_app=OLD_CLIENT)
     run, seen = play(app)

@@ -39,6 +39,7 @@ positions = st.builds(
     seed=st.integers(0, 99))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @example(Settings(cohort=1, budget_mj=(0.1, 0.1)))             # alone, and without a plan
 @given(positions)

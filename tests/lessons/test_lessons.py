@@ -151,6 +151,7 @@ def test_the_lab_page_runs():
     assert shown.count("<marimo-dropdown") == 2 + 1 + 1               # two methods, how the band is shared, a device
 
 
+@pytest.mark.slow
 def test_the_template_is_a_whole_lesson_of_at_most_60_lines():
     template = FOLDER / "template.py"
     assert len(template.read_text().splitlines()) <= 60

@@ -119,7 +119,7 @@ def test_axes_of_a_sweep(tmp_path: Path) -> None:
     digests = []
     for key in ("allocation.sharing", "cell.scheduler"):
         (tmp_path / "axes.toml").write_text(text.format(key))
-        digests.append(load_sweep(tmp_path / "axes.toml").digests)
+        digests.append([case.digest for case in load_sweep(tmp_path / "axes.toml").cases])
     assert digests[0] == digests[1]
     assert len(set(digests[0])) == 2
 

@@ -99,7 +99,8 @@ def test_hostile_and_damaged_files_are_refused_and_nothing_runs(stored, content,
 
 
 @pytest.mark.parametrize(("table", "words"), [
-    ({"format": "fedscal", "sample": 2}, ["fedscale"]), ({"format": "fedscale"}, ["sample"]),
+    ({"format": "fedscal", "sample": 2}, ["fedscale"]), ({"format": ["csv"], "sample": 2}, ["format"]),
+    ({"format": "fedscale"}, ["sample"]),
     ({"format": "fedscale", "sample": 0}, ["sample"]), ({"format": "fedscale", "sample": 2, "seed": -1}, ["seed"]),
     ({"format": "fedscale", "sample": 2, "colour": 1}, ["colour"]),
     ({"format": "fedscale", "sample": 2, "sha256": "00"}, ["sha256"]),

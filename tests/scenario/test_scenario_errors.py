@@ -1,6 +1,7 @@
 """What is wrong with a scenario is said all at once, whatever it is; the rows of tests/refusals say how."""
 
 import pickle
+import re
 from contextlib import suppress
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from small_scenario import SMALL
 
 from netsim.base.errors import InputError, SeveralInputErrors
-from netsim.scenario import load_scenario, toml_text
+from netsim.scenario import Scenario, load_scenario, toml_text
 
 
 def test_all_mistakes_are_told_together(tmp_path):
@@ -46,3 +47,28 @@ def test_no_nonsense_gets_past_or_breaks_the_check(tmp_path, table, on_paper):
     path.write_text(text, encoding="utf-8")
     with suppress(InputError):
         assert load_scenario(path).size >= 1
+
+
+ABOVE, BELOW = "0.10000000000000002", "0.1"        # neighbours among doubles
+
+
+@pytest.mark.parametrize("changes", [
+    {"cpu": {"min": f"{ABOVE} GHz", "max": f"{BELOW} GHz", "cycles_per_sample": 2e4}},
+    {"cpu": {"min": {"dist": "uniform", "low": "1 MHz", "high": f"{ABOVE} GHz"}, "max": f"{BELOW} GHz",
+             "cycles_per_sample": 2e4}},
+    {"radio": {"power": "0.1 W", "min_power": f"{ABOVE} W", "max_power": f"{BELOW} W"}},
+    {"budget": {"dist": "uniform", "low": f"{ABOVE} J", "high": f"{BELOW} J"}},
+    {"budget": {"dist": "normal", "mean": "1 J", "sd": "1 mJ", "min": f"{ABOVE} J", "max": f"{BELOW} J"}},
+    {"cpu": None, "count": None, "devices": {"cpu_min": [f"{ABOVE} GHz"] * 2, "cpu_max": [f"{BELOW} GHz"] * 2,
+                                             "cycles_per_sample": [2e4] * 2}},
+], ids=["clock", "drawn clock", "power", "low", "min", "columns"])
+def test_two_values_that_nearly_agree_are_shown_as_different(changes):
+    phone = {"name": "phone", "cpu": {"min": "0.2 GHz", "max": "2 GHz", "cycles_per_sample": 2e4}, "count": 2,
+             "radio": {"power": "20 dBm"}, "budget": "9 mJ", **changes}
+    phone = {key: value for key, value in phone.items() if value is not None}
+    with pytest.raises(InputError) as refusal:
+        Scenario.of({"cell": {"radius": "300 m", "bandwidth": "5 MHz"}, "population": [phone],
+                     "learning": {"bits": "448 kbit"}, "selection": {"method": "fedavg", "cohort": 2}})
+    assert refusal.value.code == "out-of-range"
+    shown = re.findall(r"\d[\d.]*", f"{refusal.value.found} {refusal.value.expected}")
+    assert len(set(shown)) == 2, shown
