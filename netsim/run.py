@@ -40,11 +40,12 @@ class RunTables(WithPandas):
 
     frames = ("rounds", "jobs", "spans", "events", "devices")
 
-    def __init__(self, path: Path | str, keep: TemporaryFolder | None = None) -> None:
+    def __init__(self, path: Path | str, keep: TemporaryFolder | None = None, *, checked: bool = False) -> None:
         if not isinstance(path, str | Path):
             raise InputError("wrong-type", "load_run", describe_value(path), "the folder of a run")
         self.path = Path(path)
         self._keep = keep               # temporary folder, deleted with this object
+        self._checked = checked         # whether this process has written or checked the rows of the trace
         self.info = read_info(self.path)
         self.last_round: int = self.info["round"]
 
@@ -72,10 +73,16 @@ class RunTables(WithPandas):
 
     @cached_property
     def _trace(self) -> pl.LazyFrame:
-        """The trace, after a check that its parts are complete, consecutive and numeric."""
+        """The trace, after a check of its rows."""
+        trace = scan(self.path, "trace", self.last_round, self._checksums)
+        if not self._checked:
+            self._check_rows(trace)
+        return trace
+
+    def _check_rows(self, trace: pl.LazyFrame) -> None:
+        """Raise InputError unless the parts of the trace are complete, consecutive and numeric."""
         import polars as pl
 
-        trace = scan(self.path, "trace", self.last_round, self._checksums)
         # a counter may be infinite: mains power, or the loss of a diverged model
         count = (pl.col("kind") == "counter") | pl.col("value").is_between(-LARGEST, LARGEST)
         numbers = pl.all_horizontal(count, pl.col("t0", "t1", "energy_j").is_between(-LARGEST, LARGEST))
@@ -91,7 +98,6 @@ class RunTables(WithPandas):
                              hint="A part is missing, or belongs to another run")
         if not numeric:
             raise InputError("damaged", str(self.path / "trace"), "times, energies or counts that are no numbers")
-        return trace
 
     def _sound(self, table: str) -> pl.LazyFrame:
         """Return a table as a lazy frame, after a check of its files and its values."""

@@ -83,8 +83,7 @@ class Session:
     def summary(self, target_reached: bool | None, in_rounds: bool) -> dict[str, Any]:
         """Return the result, as ``netsim run --json`` prints it."""
         history, path = self.history, self.journal.path
-        run = Run(path)
-        run.number_of_devices = len(self.sizes.cycles)       # avoids reading the table of devices
+        run = Run(path, checked=True)
         evaluated = [accuracy for accuracy in history.accuracy if not math.isnan(accuracy)]
         return {
             "run_dir": str(path),
@@ -157,6 +156,7 @@ def open_session(
             **({} if selector is None else {"selection": selector}), "trace": recorder}
         if stored is not None:
             journal.restore(stored, components)
+            Run(journal.path).scan()             # checks the rows that the run continues from
             stack.enter_context(_refuse_damage(journal, rounds))
         yield Session(env, scenario, rounds, sizes, learns, history, recorder, journal, components, selector)
 

@@ -16,7 +16,7 @@ from netsim.trace.schema import CRASHED, OFF
 
 REASONS = {"availability": OFF, "crash": CRASHED}
 POLICIES: tuple[Policy, ...] = ("pause", "restart", "abort")      # the most severe last
-MOST_RESTARTS = 1000       # a job that restarts more often is aborted
+MOST_RESTARTS = 100        # a job that restarts more often is aborted
 
 
 class Availability:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -123,8 +122,8 @@ class RoundRecorder:
         self._versions.update(dict.fromkeys(numbers.tolist(), self.version))
         self._next_job += count
         self.dispatched += count
-        self._decided = {**decided_by(wave), "number": numbers,
-                         "cause": np.full(count, row), "t0": np.full(count, float(now))}
+        self._decided = {**decided_by(wave), "number": numbers, "cause": np.full(count, row),
+                         "t0": np.full(count, float(now)), "version": np.full(count, self.version)}
         return numbers
 
     def pause(self, seconds: float) -> simpy.Event:
@@ -183,6 +182,7 @@ class RoundRecorder:
 
     def _record(self, ended: list[Job], version: int) -> None:
         """Record ended jobs; the planned values of a whole wave are known as columns."""
-        numbers, started = self._decided["number"], self.started_from(map(attrgetter("number"), ended))
+        numbers = self._decided["number"]
         whole = len(ended) == len(numbers) > 0 and ended[0].number == numbers[0]
+        started = self._decided["version"] if whole else self.started_from(job.number for job in ended)
         self.trace.end(ended, version, started, self._decided if whole else None)

@@ -20,7 +20,7 @@ from reference_cell.energy import Batteries, Heat
 
 POLICIES = ("pause", "restart", "abort")              # the most severe last
 REASONS = {"availability": "went off", "crash": "crashed"}
-MOST_RESTARTS = 1000
+MOST_RESTARTS = 100
 
 
 def rounding_of(at: float, since: float) -> float:
