@@ -293,6 +293,20 @@ class TestWhoseCodeItIs:
         with import_refused("here", "There is no trap", code="import-failed"):
             check_made_for_netsim("trap.methods:solve", "here")
 
+    def test_another_thread_adds_the_current_directory_during_the_search(self, tmp_path, monkeypatch):
+        class KernelThread:      # marimo's threads insert "" or the folder of a page when a page is opened
+            @staticmethod
+            def find_spec(name, path=None, target=None):
+                sys.path.insert(0, "")
+
+        install(tmp_path, "trap", requires="netsim")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delenv("PYTHONPATH", raising=False)
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        monkeypatch.setattr(sys, "meta_path", [KernelThread, *sys.meta_path])
+        with import_refused("here", "There is no trap", code="import-failed"):
+            check_made_for_netsim("trap.methods:solve", "here")
+
     def test_what_is_half_removed_says_nothing(self, site):
         install(site, requires="netsim", entry_point="netsim")
         (site / "mylab-1.0.dist-info" / "direct_url.json").write_text("{")

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import Distribution, distributions, packages_distributions
@@ -53,12 +53,12 @@ def check_made_for_netsim(path: str, key: str) -> None:
         return
     if top in sys.stdlib_module_names:
         raise InputError("import-refused", key, quoted(path), MADE_FOR, f"{top} is a part of Python. {HOW}")
-    with _installed_code_only():
-        ours = [distribution for distribution in distributions() if _made_for_netsim(distribution)]
-        for name, file in _files_run(module, path, key):
-            if file is None or not any(_holds(distribution, file, top) for distribution in ours):
-                raise InputError("import-refused", key, quoted(path), MADE_FOR,
-                                 f"{_stranger(name, file, top, ours)}. {HOW}")
+    folders = _installed_folders()
+    ours = [distribution for distribution in distributions(path=folders) if _made_for_netsim(distribution)]
+    for name, file in _files_run(module, folders, path, key):
+        if file is None or not any(_holds(distribution, file, top) for distribution in ours):
+            raise InputError("import-refused", key, quoted(path), MADE_FOR,
+                             f"{_stranger(name, file, top, ours)}. {HOW}")
 
 
 def _parts(path: str, key: str) -> tuple[str, str]:
@@ -70,22 +70,28 @@ def _parts(path: str, key: str) -> tuple[str, str]:
     return module_name, name
 
 
-@contextmanager
-def _installed_code_only() -> Iterator[None]:
-    """Hides the current directory from imports, unless PYTHONPATH names it."""
+def _installed_folders() -> list[str]:
+    """Return the folders of ``sys.path`` without the current directory, unless PYTHONPATH names it."""
     chosen = {Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
     here = Path.cwd().resolve()
+    return [entry for entry in sys.path if entry and (Path(entry).resolve() != here or here in chosen)]
+
+
+@contextmanager
+def _installed_code_only() -> Iterator[None]:
+    """Hide the current directory from imports, unless PYTHONPATH names it."""
     before = list(sys.path)
-    sys.path[:] = [entry for entry in before if entry and (Path(entry).resolve() != here or here in chosen)]
+    sys.path[:] = _installed_folders()
     try:
         yield
     finally:
         sys.path[:] = before
 
 
-def _files_run(module: str, path: str, key: str) -> Iterator[tuple[str, Path | None]]:
+def _files_run(module: str, folders: Sequence[str], path: str, key: str) -> Iterator[tuple[str, Path | None]]:
     """Yield the parent packages of a module and the module itself, with the file that importing each runs, if any.
 
+    ``folders`` are searched in place of ``sys.path``, which other threads may change (those of marimo add to it).
     A folder without ``__init__.py`` runs nothing. Imported modules are taken from sys.modules: importing
     them again would return the same.
     """
@@ -94,7 +100,7 @@ def _files_run(module: str, path: str, key: str) -> Iterator[tuple[str, Path | N
     for count in range(1, len(steps) + 1):
         name = ".".join(steps[:count])
         there = sys.modules.get(name)
-        spec = getattr(there, "__spec__", None) if there else _spec(name, search)
+        spec = getattr(there, "__spec__", None) if there else _spec(name, search, folders)
         if there is None and spec is None:
             raise InputError("import-failed", key, quoted(path), hint=f"There is no {name}. {INSTALL}")
         search = getattr(there, "__path__", None) if there else spec and spec.submodule_search_locations
@@ -105,11 +111,11 @@ def _files_run(module: str, path: str, key: str) -> Iterator[tuple[str, Path | N
             raise InputError("import-failed", key, quoted(path), hint=f"{name} is no package. {INSTALL}")
 
 
-def _spec(name: str, search: Any) -> ModuleSpec | None:
+def _spec(name: str, search: Any, folders: Sequence[str]) -> ModuleSpec | None:
     """Find the spec of a module; unlike ``importlib.util.find_spec`` this never imports the parent package."""
     for finder in sys.meta_path:
-        if finder is PathFinder and search is not None:
-            spec = _spec_below(name, search)
+        if finder is PathFinder:
+            spec = _spec_below(name, folders if search is None else search)
         else:
             find = getattr(finder, "find_spec", None)
             spec = find(name, search, None) if find else None
