@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -37,6 +38,11 @@ def test_jobs_run_side_by_side() -> None:
         assert len(ids) == 2
         assert os.getpid() not in ids
         assert pool.submit(divmod, 7, 2).result() == (3, 1)
+
+
+def test_garbage_collection_in_a_worker_leaves_the_shared_memory_alone() -> None:
+    with Workers(1) as pool:
+        assert pool.submit(gc.get_freeze_count).result() > 1_000
 
 
 def _slow_id() -> int:

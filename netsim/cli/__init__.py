@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from netsim.base.errors import InputError, WorkerError, readable
+from netsim.base.platform_info import fewer_collections
 from netsim.cli.app import INPUT_AT_FAULT, SOME_FAILED, app
 from netsim.cli.standard_streams import prepare_streams
 
@@ -22,7 +23,8 @@ def main() -> None:
     prepare_streams()
     try:
         try:
-            app()
+            with fewer_collections():      # of what imports create, and keep
+                app()
         finally:
             sys.stdout.flush()
     except InputError as error:

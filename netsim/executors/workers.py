@@ -6,6 +6,7 @@ error, Ctrl-C or kill -9, also in the middle of a task, and with them the proces
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -147,6 +148,7 @@ def _serve(parent: Connection) -> None:
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)             # a group of its own, which ends as a whole
     allow_children()
+    gc.freeze()                      # else a collection copies all memory that is shared with the parent
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         fn, args, kwargs = parent.recv()
