@@ -7,14 +7,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from netsim.base import html
 from netsim.base.errors import MOST_TOLD, InputError, describe_value
 from netsim.base.files import TemporaryFolder, read_json
-from netsim.base.frames import WithPandas
+from netsim.base.frames import WithPandas, in_order
 from netsim.base.pluralize import pluralize
-from netsim.trace.overlap import seconds_within
+from netsim.trace.overlap import parts_by_overlap
 from netsim.trace.run_directory import is_being_written, read_info
 from netsim.trace.schema import DROPS, unsound
 from netsim.trace.store import read_checksums, scan, verify
@@ -217,7 +215,7 @@ class Run(RunTables):
 
         table = self._by_round
         if not self.in_rounds:
-            table = _by_overlap(table, self.spans.filter(pl.col("device") >= 0))
+            table = parts_by_overlap(table, self.spans.filter(pl.col("device") >= 0), ALL_PARTS)
         told = table.with_columns((pl.col("arrived") + pl.col("dropped")).alias("cohort")).select(
             "round", "t0", "t1", "round_s", "cohort", "arrived", "dropped", "energy_j",
             *(f"{part}_s" for part in ALL_PARTS), "accuracy", "loss")
@@ -353,19 +351,6 @@ class Run(RunTables):
         return f"Run({str(self.path)!r}, {pluralize(self.last_round, 'round')}, {self.info['status']})"
 
 
-def _by_overlap(rounds: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
-    """Return the rounds with parts by the time of all jobs in each round, also of jobs that end in a later one."""
-    import polars as pl
-
-    begins, ends = rounds["t0"].to_numpy(), rounds["t1"].to_numpy()
-    of = {part: spans.filter(pl.col("name").is_in(told)) for part, told in ALL_PARTS.items()}
-    within = {part: seconds_within(own["t0"].to_numpy(), own["t1"].to_numpy(), begins, ends)
-              for part, own in of.items()}
-    whole = sum(within.values())
-    scale = np.divide(ends - begins, whole, out=np.zeros(len(begins)), where=whole > 0.0)
-    return rounds.with_columns(**{f"{part}_s": within[part] * scale for part in ALL_PARTS})
-
-
 def load_run(path: Path | str) -> Run:
     """Open the run in a folder; an interrupted run has its complete rounds.
 
@@ -395,11 +380,6 @@ def load_run(path: Path | str) -> Run:
     if is_being_written(run.path):
         raise InputError("busy", str(path), hint=f"Round {run.last_round} is complete; wait for the run to finish")
     return run
-
-
-def in_order(values: pl.Expr) -> pl.Expr:
-    """Sum a group in the order of its rows; the last digit of polars' own sum depends on its threads."""
-    return values.implode().list.sum()
 
 
 def _loaded(module: str, function: str) -> Any:

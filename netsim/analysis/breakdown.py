@@ -13,7 +13,8 @@ import polars as pl
 from netsim.analysis.device_names import device_names
 from netsim.base import html, units
 from netsim.base.errors import InputError, unknown
-from netsim.run import ALL_PARTS, Run, in_order
+from netsim.base.frames import in_order
+from netsim.run import ALL_PARTS, Run
 from netsim.trace.overlap import held_within
 from netsim.trace.schema import BOOKS, CELL, DROPS, UNDELIVERED
 

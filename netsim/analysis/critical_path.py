@@ -12,9 +12,10 @@ from netsim.analysis.breakdown import TOGETHER, WORK
 from netsim.analysis.device_names import all_names
 from netsim.base import html, units
 from netsim.base.errors import InputError
+from netsim.base.frames import in_order
 from netsim.base.pluralize import pluralize
 from netsim.base.types import Floats, Ints
-from netsim.run import Run, in_order
+from netsim.run import Run
 
 if TYPE_CHECKING:
     import networkx as nx

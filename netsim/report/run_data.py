@@ -9,9 +9,10 @@ import polars as pl
 
 from netsim.analysis.breakdown import counters
 from netsim.analysis.device_names import device_names
+from netsim.base.frames import in_order
 from netsim.report.figures import Columns, columns, left_out, sample
 from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
-from netsim.run import Run, in_order
+from netsim.run import Run
 from netsim.trace.schema import ARRIVED
 
 MOST_ROUNDS = 1000         # bars side by side

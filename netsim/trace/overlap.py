@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from netsim.base.types import Floats
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def seconds_within(t0: Floats, t1: Floats, begins: Floats, ends: Floats) -> Floats:
     """Return, for each interval from ``begins`` to ``ends``, the summed seconds in it of all spans ``t0`` to ``t1``."""
     return _since(t0, ends) - _since(t1, ends) - (_since(t0, begins) - _since(t1, begins))
+
+
+def parts_by_overlap(rounds: pl.DataFrame, spans: pl.DataFrame, parts: Mapping[str, tuple[str, ...]]) -> pl.DataFrame:
+    """Return the rounds with parts by the time of all jobs in each round, also of jobs that end in a later one.
+
+    ``parts`` gives the names of the spans of each part.
+    """
+    import polars as pl
+
+    begins, ends = rounds["t0"].to_numpy(), rounds["t1"].to_numpy()
+    of = {part: spans.filter(pl.col("name").is_in(names)) for part, names in parts.items()}
+    within = {part: seconds_within(own["t0"].to_numpy(), own["t1"].to_numpy(), begins, ends)
+              for part, own in of.items()}
+    whole = sum(within.values())
+    scale = np.divide(ends - begins, whole, out=np.zeros(len(begins)), where=whole > 0.0)
+    return rounds.with_columns(**{f"{part}_s": within[part] * scale for part in parts})
 
 
 def _since(marks: Floats, times: Floats) -> Floats:
