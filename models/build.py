@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from netsim.base.errors import MOST_TOLD, InputError
+from netsim.base.errors import MOST_LISTED, InputError
 from netsim.base.pluralize import pluralize
 from netsim.models import MODELS
 
@@ -157,4 +157,4 @@ def _dtype(tensor: torch.Tensor) -> str:
 
 def _some(parts: Sequence[str]) -> str:
     """Return the first names of parts of a model."""
-    return ", ".join(parts[:MOST_TOLD]) + (" and others" if len(parts) > MOST_TOLD else "")
+    return ", ".join(parts[:MOST_LISTED]) + (" and others" if len(parts) > MOST_LISTED else "")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.base import html
-from netsim.base.errors import MOST_TOLD, InputError, describe_value
+from netsim.base.errors import MOST_LISTED, InputError, describe_value
 from netsim.base.files import TemporaryFolder, read_json
 from netsim.base.frames import WithPandas, in_order
 from netsim.base.pluralize import pluralize
@@ -200,9 +200,9 @@ class Run(RunTables):
     @property
     def title(self) -> str:
         """Name of the scenario, its changes, and the seed."""
-        changed, more = self.changed[:MOST_TOLD], len(self.changed) - MOST_TOLD
-        told = f" with {', '.join(changed)}{f' and {more} more' if more > 0 else ''}" if changed else ""
-        return f"{self.info['scenario']}{told}, seed {self.info['seed']}"
+        changed, more = self.changed[:MOST_LISTED], len(self.changed) - MOST_LISTED
+        suffix = f" with {', '.join(changed)}{f' and {more} more' if more > 0 else ''}" if changed else ""
+        return f"{self.info['scenario']}{suffix}, seed {self.info['seed']}"
 
     @property
     def app(self) -> str | None:
@@ -216,10 +216,10 @@ class Run(RunTables):
         table = self._by_round
         if not self.in_rounds:
             table = parts_by_overlap(table, self.spans.filter(pl.col("device") >= 0), ALL_PARTS)
-        told = table.with_columns((pl.col("arrived") + pl.col("dropped")).alias("cohort")).select(
+        table = table.with_columns((pl.col("arrived") + pl.col("dropped")).alias("cohort")).select(
             "round", "t0", "t1", "round_s", "cohort", "arrived", "dropped", "energy_j",
             *(f"{part}_s" for part in ALL_PARTS), "accuracy", "loss")
-        return told if (told["download_s"] > 0.0).any() else told.drop("download_s")
+        return table if (table["download_s"] > 0.0).any() else table.drop("download_s")
 
     @cached_property
     def _by_round(self) -> pl.DataFrame:

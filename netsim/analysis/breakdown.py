@@ -211,10 +211,10 @@ def _band(run: Run, rounds: pl.DataFrame, bandwidth_hz: float) -> pl.DataFrame:
 
 def _books(run: Run, rounds: pl.DataFrame) -> pl.DataFrame:
     """Return per round the joules charged, drawn when idle and lost, of all batteries; no columns without them."""
-    told = counters(run, *BOOKS).filter(pl.col("device") == CELL)
+    ledger = counters(run, *BOOKS).filter(pl.col("device") == CELL)
     books = rounds.select("round")
-    for name in BOOKS if told.height else ():
-        own = told.filter(pl.col("name") == name).select("round", pl.col("value").alias(f"{name}_j"))
+    for name in BOOKS if ledger.height else ():
+        own = ledger.filter(pl.col("name") == name).select("round", pl.col("value").alias(f"{name}_j"))
         books = books.join(own, on="round", how="left", maintain_order="left").with_columns(
             pl.col(f"{name}_j").forward_fill().fill_null(0.0).diff(null_behavior="ignore").fill_null(
                 pl.col(f"{name}_j").first()))

@@ -151,15 +151,16 @@ class Explanation:
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that ``netsim explain --json`` prints; of a whole run, its slowest round and ``run``."""
-        told: dict[str, Any] = {
+        content: dict[str, Any] = {
             "round": self.round, "round_s": self.round_s,
             "binding": [{"device": each.device, "name": each.name, "limit": each.limit,
                          "price_s_per_unit": each.price_s_per_unit} for each in self.binding],
             "what_if": [each.as_json() for each in self.what_if],
         }
-        told |= {} if self.rounds is None else {"rounds": list(self.rounds)}
-        told |= {} if self.aggregations is None else {"aggregations": self.aggregations, "held_up": list(self.differs)}
-        return told if self.whole is None else told | {"run": self.whole.as_json()}
+        content |= {} if self.rounds is None else {"rounds": list(self.rounds)}
+        if self.aggregations is not None:
+            content |= {"aggregations": self.aggregations, "held_up": list(self.differs)}
+        return content if self.whole is None else content | {"run": self.whole.as_json()}
 
 
 def explain(
@@ -179,10 +180,10 @@ def explain(
     agenda, lost = there.was.agenda, dropouts(there)
     if not agenda.waves:
         raise _without_plan(there, lost)
-    told = what_ifs(there)
-    best = next((each.device for each in told if each.device is not None), None)
+    changes = what_ifs(there)
+    best = next((each.device for each in changes if each.device is not None), None)
     return Explanation(
-        there.number, there.round_s, bindings(there), told, lost, agenda.relaxed,
+        there.number, there.round_s, bindings(there), changes, lost, agenda.relaxed,
         differences(replays, there.number, best), whole_run(there) if round is None else None)
 
 
@@ -237,12 +238,12 @@ def ranked(found: dict[Change, float], round_s: float, words: Callable[[Change],
         if change.key in RAISED or change.device is None:
             own[change.device] = max(saves, own.get(change.device, 0.0))
 
-    def told(change: Change, saves: float) -> bool:
+    def matters(change: Change, saves: float) -> bool:
         other = own.get(change.device, 0.0)
         return change.key != WITHOUT or other < HALF * saves or other <= own.get(None, 0.0)
 
     rows = [WhatIf(words(change), change.device, change.key, change.factor, round_s - saves, saves)
-            for change, saves in found.items() if told(change, saves)]
+            for change, saves in found.items() if matters(change, saves)]
     return tuple(sorted(rows, key=lambda each: (-each.saves_s, each.factor or 0.0)))
 
 
@@ -345,12 +346,12 @@ def differences(replays: RoundReplays, number: int, device: int | None) -> tuple
         return ()
     median = sorted(lengths, key=lambda each: (lengths[each], each))[(len(lengths) - 1) // 2]
     now, usual = (units.duration(lengths[each]) for each in (number, median))
-    told = [f"Round {number} took {now}; the median round ({median}) took {usual}."]
+    sentences = [f"Round {number} took {now}; the median round ({median}) took {usual}."]
     if median != number:
-        told.append(_other_devices(replays, number, median, device))
+        sentences.append(_other_devices(replays, number, median, device))
     if device is not None:
-        told += _about_device(replays, number, lengths, device)
-    return tuple(told)
+        sentences += _about_device(replays, number, lengths, device)
+    return tuple(sentences)
 
 
 def _other_devices(replays: RoundReplays, number: int, median: int, device: int | None) -> str:

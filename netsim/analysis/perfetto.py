@@ -45,8 +45,8 @@ def write_perfetto(run: Run, file: IO[bytes]) -> None:
     file.write(b'},"traceEvents":[\n')
     for rows, _ in each_part(run):
         took_part.update(rows["device"].unique().to_list())
-        told = rows.join(facts, on="job", how="left", maintain_order="left")
-        file.write(_events(told, in_rounds=run.in_rounds).str.join("").item().encode())
+        slices = rows.join(facts, on="job", how="left", maintain_order="left")
+        file.write(_events(slices, in_rounds=run.in_rounds).str.join("").item().encode())
     metadata = [event for device, name in names.filter(pl.col("device").is_in(sorted(took_part))).iter_rows()
                 for event in _metadata(device, name)]
     file.write(",\n".join(metadata).encode())
@@ -78,7 +78,7 @@ def _events(rows: pl.DataFrame, *, in_rounds: bool) -> pl.Series:
         _lines(_round_slices(rows, in_rounds=in_rounds), 0, _fill(
             span, PID, TID, TS, DUR, _fill('"round ?"', "round"), "round", pl.lit("arrived"), whole, pl.lit(""))),
         _lines(rows.filter((kind == "span") & (name != "round")), 1, _fill(
-            span, PID, TID, TS, DUR, "label", "round", pl.lit("energy_j"), "energy_j", _told())),
+            span, PID, TID, TS, DUR, "label", "round", pl.lit("energy_j"), "energy_j", _job_arguments())),
         _lines(rows.filter(kind == "instant"), 2, _fill(
             '{"ph":"i","s":"t","pid":?,"tid":?,"ts":?,"name":?,"args":{"round":?,"devices":?}},\n',
             PID, TID, TS, "label", "round", whole)),
@@ -100,11 +100,11 @@ def _placed(rows: pl.DataFrame) -> pl.DataFrame:
         tid=pl.when(step).then(STEPS).otherwise(pid))
 
 
-def _told() -> pl.Expr:
+def _job_arguments() -> pl.Expr:
     """Return the job and its FACTS as further arguments of a slice; empty for slices without a job."""
     known = [pl.format(f',"{name}":{{}}', pl.col(name)) for name in FACTS]
-    told = pl.concat_str(pl.format(',"job":{}', pl.col("job")), *known, ignore_nulls=True)
-    return pl.when(pl.col("outcome").is_not_null()).then(told).otherwise(pl.lit(""))
+    arguments = pl.concat_str(pl.format(',"job":{}', pl.col("job")), *known, ignore_nulls=True)
+    return pl.when(pl.col("outcome").is_not_null()).then(arguments).otherwise(pl.lit(""))
 
 
 def _fill(template: str, *values: pl.Expr | str) -> pl.Expr:

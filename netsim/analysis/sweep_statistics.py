@@ -116,9 +116,9 @@ class SweepStatistics:
         if self.table.height:
             rows = {(row["scenario_sha256"], row["seed"]): row for row in self.table.iter_rows(named=True)}
         found = []
-        told = self._about["cases"]
-        named = labels([case["set"] for case in told], self.scenario, [case.get("label") for case in told])
-        for about, label in zip(told, named, strict=True):
+        cases = self._about["cases"]
+        named = labels([case["set"] for case in cases], self.scenario, [case.get("label") for case in cases])
+        for about, label in zip(cases, named, strict=True):
             done = {seed: rows[about["sha256"], seed] for seed in self.seeds if (about["sha256"], seed) in rows}
             found.append(SweepCase(label, about["set"], done, self._failures(about["sha256"], done)))
         return found

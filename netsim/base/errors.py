@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from netsim.base.error_codes import ERROR_CODES
 
-MOST_TOLD = 10             # errors that one message lists
+MOST_LISTED = 10             # errors that one message lists
 MOST_CHARACTERS = 1_990    # of a message, so that it stays below 2,000 with "error: " before it
 ROOM = 50                  # characters for line ends and how many more there are
 _HEAD = 1_400
@@ -98,7 +98,7 @@ class SeveralInputErrors(InputError):  # noqa: N818 - several
         return SeveralInputErrors(*(error.at(key, source) for error in self.errors), there=self.there)
 
     def text(self) -> str:
-        lines = [error.text() for error in self.errors[:MOST_TOLD]]
+        lines = [error.text() for error in self.errors[:MOST_LISTED]]
         while len(lines) > 1 and sum(map(len, lines)) > MOST_CHARACTERS - ROOM:
             lines.pop()
         more = self.there - len(lines)

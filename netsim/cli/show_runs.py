@@ -94,12 +94,12 @@ def change_bar() -> Iterator[Callable[[str, int, int], None]]:
         with _bar("explain", TimeElapsedColumn()) as update:
             yield lambda what, done, total: update(completed=done, total=total, now=f"{what}, simulated with changes")
         return
-    told = time.monotonic()
+    printed_at = time.monotonic()
 
     def line(what: str, done: int, total: int) -> None:
-        nonlocal told
-        if time.monotonic() - told > QUIET_S:
-            told = time.monotonic()
+        nonlocal printed_at
+        if time.monotonic() - printed_at > QUIET_S:
+            printed_at = time.monotonic()
             print(f"explain: {what}, {done} of {total} simulated with changes", file=sys.stderr, flush=True)
 
     yield line

@@ -75,9 +75,9 @@ def reply(question: Question, said: str | float, answer: Outcome) -> str:
     """Return the verdict on a prediction, with the explanation."""
     right = question.is_right(said, answer.checked(question))
     verdict = "Right" if right else "Not so"
-    told = f"You said “{question.in_words(said)}”" + (
+    text = f"You said “{question.in_words(said)}”" + (
         "." if right and question.choices else f"; it is “{question.in_words(answer.right)}”.")
-    return (f'<div class="reply {"right" if right else "wrong"}" role="status"><p><b>{verdict}.</b> {escape(told)}</p>'
+    return (f'<div class="reply {"right" if right else "wrong"}" role="status"><p><b>{verdict}.</b> {escape(text)}</p>'
             f"{mo.md(answer.why).text}</div>")
 
 

@@ -22,7 +22,7 @@ LIGHT = {
     "on-compute": "#ffffff", "on-upload": "#1c2430", "on-wait": "#1c2430",  # what is written on them
     "c0": "#3d6fb4", "c1": "#e0862c", "c2": "#5f9e5a", "c3": "#8a5fb0",    # curves
 }
-MOST_TOLD = 12          # facts in the description for screen readers
+MOST_FACTS = 12          # facts in the description for screen readers
 PAINTED = re.compile(r"var\(--net-[\w-]+, (#\w+)\)")
 
 
@@ -102,8 +102,8 @@ class Canvas:
 
 def listed(facts: Sequence[str]) -> str:
     """The first of many facts as one sentence, and how many more there are."""
-    more = f"; and {len(facts) - MOST_TOLD} more" if len(facts) > MOST_TOLD else ""
-    return f"{'; '.join(facts[:MOST_TOLD])}{more}."
+    more = f"; and {len(facts) - MOST_FACTS} more" if len(facts) > MOST_FACTS else ""
+    return f"{'; '.join(facts[:MOST_FACTS])}{more}."
 
 
 def _way(points: Iterable[tuple[float, float]]) -> str:

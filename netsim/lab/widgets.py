@@ -69,9 +69,9 @@ def _linked(label: str, value: Any, choose: Callable[..., tuple[Any, str]], make
     The address is not bound to a variable, so that marimo does not recreate controls when it changes.
     """
     asked = next(reversed(mo.query_params().get_all(key_of(label))), None)
-    start, told = choose(asked, start=_moved.get({}).pop(label, value))
+    start, in_link = choose(asked, start=_moved.get({}).pop(label, value))
     element = make(start)
-    element.in_link = key_of(label), text_of(start), told
+    element.in_link = key_of(label), text_of(start), in_link
     return element
 
 
@@ -93,5 +93,5 @@ def _placed(element: Any) -> str:
     if not isinstance(start, tuple):
         return f"<div>{element}</div>"
     key, text, refused = start
-    told = f'<p class="notice" role="status">{escape(refused)}</p>' if refused else ""
-    return f'<div data-key="{key}" data-value="{escape(text)}">{element}{told}</div>'
+    notice = f'<p class="notice" role="status">{escape(refused)}</p>' if refused else ""
+    return f'<div data-key="{key}" data-value="{escape(text)}">{element}{notice}</div>'

@@ -123,9 +123,9 @@ def _section(lesson: Lesson, inside: str) -> str:
 def _choices(question: Question, answer: Outcome | None = None) -> str:
     """Boxes to tick, the right one ticked if there is an answer; or a number to fill in."""
     if not question.choices:
-        told = '<span class="line short"></span>' if answer is None else f"<b>{question.in_words(answer.right)}</b>"
+        blank = '<span class="line short"></span>' if answer is None else f"<b>{question.in_words(answer.right)}</b>"
         unit = f" {escape(question.unit)}" if answer is None else ""
-        return f"<p>{told}{unit} (right if within {100 * question.within:.0f} %)</p>"
+        return f"<p>{blank}{unit} (right if within {100 * question.within:.0f} %)</p>"
     right = answer and answer.right
     boxes = (f"<li><b>☑ {escape(choice)}</b></li>" if choice == right else f"<li>☐ {escape(choice)}</li>"
              for choice in question.choices)

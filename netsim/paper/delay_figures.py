@@ -86,9 +86,9 @@ def fig5(context: Context) -> Report:
     return Report(
         findings=_of_fedl(fedl, slower_30),
         how=f"{pluralize(len(cases), 'layout')} of the `paper` scenario with a plan, of {len(problems)} tried: ten "
-            "devices, 23 dBm, budgets from 15 to 30 mJ. FEDL is solved exactly. In each layout lambda is found anew: "
-            "the largest that keeps every budget, the one with SAO's total energy, and 1000. The upper panel is the "
-            "layout whose SAO delay is the median.",
+            "devices, 23 dBm, budgets from 15 to 30 mJ. FEDL is solved exactly. In each layout lambda has three "
+            "values: the largest that keeps every budget, the one with SAO's total energy, and 1000. The upper panel "
+            "is the layout whose SAO delay is the median.",
         rows=[{"layout": case.layout, "method": "sao" if name == "SAO" else "fedl", "case": name,
                "lambda": "" if name == "SAO" else weight, "round_s": plan.round_s, "energy_j": plan.energy_j,
                "devices_over_budget": int(plan.over_budget.sum()),

@@ -37,11 +37,11 @@ def comparison_data(runs: Sequence[Run], labels: list[str]) -> dict[str, Any]:
         "world": "" if _same_environment(runs) else
         "The devices or seeds of these runs differ, so the differences below are not caused by the methods alone.",
     }
-    told = [one(run, label) for run, label in zip(runs, labels, strict=True)]
+    shown = [one(run, label) for run, label in zip(runs, labels, strict=True)]
     return {
-        "runs": told,
+        "runs": shown,
         "changed": [[key, *values] for key, values in changed[:MOST_KEYS]],
-        "numbers": numbers(told),
+        "numbers": numbers(shown),
         "gantts": gantts(runs, labels, notes),
         "notes": {name: note for name, note in notes.items() if note},
     }
@@ -93,11 +93,11 @@ NUMBERS: tuple[tuple[str, str, Value], ...] = (      # name and kind of each row
 )
 
 
-def numbers(told: list[dict[str, Any]]) -> list[list[str]]:
+def numbers(shown: list[dict[str, Any]]) -> list[list[str]]:
     """Return a table of texts: the figures of each run, and the difference of each later run from the first."""
     table = []
     for name, kind, value in NUMBERS:
-        values = [value(run) for run in told]
+        values = [value(run) for run in shown]
         if all(each is None for each in values) or (name == "mean staleness" and not any(values)):
             continue
         cells = [_text(values[0], kind)]
@@ -142,14 +142,14 @@ def gantts(runs: Sequence[Run], labels: list[str], notes: dict[str, str]) -> lis
     fits = min((choose_rounds(run, rounds, MOST_JOBS // len(shown)) for run, rounds in zip(shown, common, strict=True)),
                key=lambda chosen: chosen.height)
     picked = {*fits["round"], *map(slowest, common)}
-    told = [left_out(len(shown), len(runs), "runs, the first ones"),
+    sentences = [left_out(len(shown), len(runs), "runs, the first ones"),
             f"Only rounds that all of them have, 1 to {last:,}." if last < max(run.last_round for run in shown) else ""]
     found = []
     for run, rounds, label in zip(shown, common, labels, strict=False):
         own: dict[str, str] = {}
         found.append(gantt(run, rounds, rounds.filter(pl.col("round").is_in(sorted(picked))), own, 1 / len(shown)))
-        told.append(f"{label}: {own['gantt']}" if own["gantt"] else "")
-    notes["gantts"] = " ".join(filter(None, told))
+        sentences.append(f"{label}: {own['gantt']}" if own["gantt"] else "")
+    notes["gantts"] = " ".join(filter(None, sentences))
     return found
 
 

@@ -60,12 +60,12 @@ def sweep_page(sweep: SweepStatistics, against: str | None = None) -> str:
     data = sweep_data(sweep, against)
     cases, failed = sweep.cases, sum(len(case.failed) for case in sweep.cases)
     seeds = len(sweep.seeds)
-    told = f"{len(cases):,} {'case' if len(cases) == 1 else 'cases'} under {seeds} {'seed' if seeds == 1 else 'seeds'}"
+    size = f"{len(cases):,} {'case' if len(cases) == 1 else 'cases'} under {seeds} {'seed' if seeds == 1 else 'seeds'}"
     missing = len(cases) * seeds - failed - sum(len(case.rows) for case in cases)
     curves = left_out(min(MOST_CURVES, len(cases)), len(cases), "cases, the first ones")
     body = [
         f"<h1>Sweep {escape(sweep.name)}</h1>",
-        f"<p class=lead>{escape(sweep.scenario)}: {told}</p>",
+        f"<p class=lead>{escape(sweep.scenario)}: {size}</p>",
         failures(cases, len(cases) * seeds) if failed else "",
         f"<p class=warning>{pluralize(missing, 'point')} not finished yet.</p>" if missing else "",
         "<p class=sub>Means over seeds, with the half width of their 95 % interval (Student’s t; seeds are treated as "
@@ -91,11 +91,11 @@ def sweep_page(sweep: SweepStatistics, against: str | None = None) -> str:
 def failures(cases: Sequence[SweepCase], cells: int) -> str:
     """Return the failed cases as HTML, each with its first reason."""
     failed = [case for case in cases if case.failed]
-    told = [f"<li>{escape(case.label)}: {len(case.failed)} of {pluralize(len(case.failed) + len(case.rows), 'seed')}: "
+    items = [f"<li>{escape(case.label)}: {len(case.failed)} of {pluralize(len(case.failed) + len(case.rows), 'seed')}: "
             f"{escape(next(iter(case.failed.values())))}</li>" for case in failed[:MOST_FAILURES]]
-    more = left_out(len(told), len(failed), "cases that failed")
+    more = left_out(len(items), len(failed), "cases that failed")
     return (f"<div class=warning>{sum(len(case.failed) for case in failed)} of {pluralize(cells, 'point')} failed."
-            f"<ul>{''.join(told)}</ul>{more}</div>")
+            f"<ul>{''.join(items)}</ul>{more}</div>")
 
 
 LINES = ("sweep-rounds", "sweep-time", "sweep-energy", "sweep-times")

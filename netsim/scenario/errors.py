@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from netsim.base.errors import (
-    MOST_TOLD,
+    MOST_LISTED,
     InputError,
     SeveralInputErrors,
     alternatives,
@@ -52,14 +52,14 @@ def explain(
     for error in problem.errors(include_url=False):
         complaints.setdefault(_path(table, error), []).append(error)
     around = {path[:length] for path in complaints for length in range(len(path))}      # tables around an error
-    told = [path for path, errors in complaints.items() if path not in around      # else its entries are wrong
+    faulty = [path for path, errors in complaints.items() if path not in around      # else its entries are wrong
             or any(error["type"] not in ("too_short", "literal_error", "wrong-unit", *TYPES) for error in errors)]
     faults = []
-    for path in told[:MOST_TOLD]:
+    for path in faulty[:MOST_LISTED]:
         fault = merged([_fault(error, path, table, classes) for error in complaints[path]])
         source, key = _place(path, table, layers)
         faults.append(fault.at(f"{key}{fault.key}", source))
-    return faults[0] if len(told) == 1 else SeveralInputErrors(*faults, there=len(told))
+    return faults[0] if len(faulty) == 1 else SeveralInputErrors(*faults, there=len(faulty))
 
 
 def _path(table: Any, error: ErrorDetails) -> Place:

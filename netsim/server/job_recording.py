@@ -68,8 +68,8 @@ class EndedJobs:
     def received(self) -> Floats:
         """Seconds and joules of receiving the model, shape (2, n)."""
         received = np.zeros((2, len(self)))
-        for place, told in self.segments.items():
-            for name, t0, t1, joules in told:
+        for place, segments in self.segments.items():
+            for name, t0, t1, joules in segments:
                 if name == DOWNLOAD:
                     received[:, place] += (t1 - t0, joules)
         return received
@@ -163,7 +163,7 @@ def _record_rows(
     wait = rows.add(SPAN, "wait", waited, computed_at, until) if np.count_nonzero(waited) else None
     which = slice(None) if np.count_nonzero(sent) == len(jobs) else sent
     upload = rows.add(SPAN, "upload", which, sent_from, ended_at, energy_j=v["upload_j"])
-    told = rows.add_segments(jobs.segments) if jobs.segments else None
+    places = rows.add_segments(jobs.segments) if jobs.segments else None
     if drained:
         rows.add_charge(charge["ended_charge_j"], ended_at)
     dropped = None if np.count_nonzero(jobs.arrived) == len(jobs) else np.flatnonzero(~jobs.arrived)
@@ -179,8 +179,8 @@ def _record_rows(
     recorder.add_links(jobs.cause[whole], seq[compute])       # the recorder keeps a reference to these arrays
     recorder.add_links(jobs.computes[which], seq[upload])
     uploads[which] = last[which] = seq[upload]
-    if told is not None:
-        _link_segments(recorder, jobs, seq[told], last, uploads)
+    if places is not None:
+        _link_segments(recorder, jobs, seq[places], last, uploads)
     if dropped is not None:
         recorder.add_links(last[dropped], seq[drop])
         last[dropped] = seq[drop]
@@ -190,11 +190,11 @@ def _record_rows(
 def _link_segments(recorder: Recorder, jobs: EndedJobs, seq: Ints, last: Ints, uploads: Ints) -> None:
     """Link each segment to the one before it."""
     first = 0
-    for place, told in jobs.segments.items():
-        rows = seq[first:first + len(told)]
-        first += len(told)
+    for place, segments in jobs.segments.items():
+        rows = seq[first:first + len(segments)]
+        first += len(segments)
         jobs.computes[place], last[place] = rows[0], rows[-1]
-        if told[-1][0] == UPLOAD:
+        if segments[-1][0] == UPLOAD:
             uploads[place] = rows[-1]
         recorder.add_links(np.concatenate([jobs.cause[place:place + 1], rows[:-1]]), rows)
 
@@ -313,12 +313,12 @@ def record_packets(recorder: Recorder, ended: Sequence[Job]) -> None:
             recorder.counter("packets", job.device, job.ended_at, job.work.packets)
 
 
-def record_charge(recorder: Recorder, devices: Ints, now: float, told: Mapping[str, Floats]) -> None:
+def record_charge(recorder: Recorder, devices: Ints, now: float, levels: Mapping[str, Floats]) -> None:
     """Record battery levels, and harvested, idle and spilt energy of these devices in J."""
-    rows = np.zeros((8, len(told) * len(devices)))
+    rows = np.zeros((8, len(levels) * len(devices)))
     rows[0], rows[3], rows[4], rows[5] = COUNTER, -1.0, now, now
-    rows[1] = np.repeat([recorder.text(name) for name in told], len(devices))
-    rows[2], rows[6] = np.tile(devices, len(told)), np.concatenate(list(told.values()))
+    rows[1] = np.repeat([recorder.text(name) for name in levels], len(devices))
+    rows[2], rows[6] = np.tile(devices, len(levels)), np.concatenate(list(levels.values()))
     recorder.add_rows(rows)
 
 

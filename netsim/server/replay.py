@@ -34,6 +34,7 @@ from netsim.server.job_recording import record_ended
 from netsim.server.participation import Participation
 from netsim.server.radio_cell import CellParts, RadioCell
 from netsim.server.round_recorder import RoundRecorder
+from netsim.server.round_trace import NO_DEVICES
 from netsim.server.selection_runner import SelectionRunner
 from netsim.server.server import RunProgress, Server, ServerContext
 from netsim.trace.recorder import Part, Recorder
@@ -42,7 +43,6 @@ from netsim.trace.schema import SERVER
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
 
-NOBODY: Ints = np.zeros(0, np.int64)
 MOST_KEPT = 5_000_000      # device states: 200 MB at five numbers each; larger runs keep the state of one round only
 
 
@@ -65,7 +65,7 @@ class FixedSelection:
     clusters: None = None
 
     def choose(self, view: View, again: int = 0) -> Choice:
-        return Choice(self.rounds.get(view.round, NOBODY))
+        return Choice(self.rounds.get(view.round, NO_DEVICES))
 
     def everybody(self, view: View) -> Choice:
         return self.choose(view)

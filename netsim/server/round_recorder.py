@@ -18,7 +18,7 @@ from netsim.cell.job import Job, decided_by
 from netsim.devices.workload import JobSizes
 from netsim.server.job_recording import Outcomes
 from netsim.server.radio_cell import CellParts, RadioCell
-from netsim.server.round_trace import NOBODY, RoundTrace
+from netsim.server.round_trace import NO_DEVICES, RoundTrace
 from netsim.trace.recorder import Recorder
 from netsim.trace.schema import INFEASIBLE, OVER
 
@@ -35,14 +35,14 @@ class RoundRecorder:
         self.version = 0                    # of the global model: number of aggregations
         self.cell = RadioCell(env, parts, lambda: self.version + 1, training)
         self.trace = RoundTrace(recorder, self.cell)
-        self.agenda = RoundPlan((), NOBODY)    # the last plan
+        self.agenda = RoundPlan((), NO_DEVICES)    # the last plan
         self.dispatched = 0                 # jobs started in the run
         self._next_job = 0
         self._versions: dict[int, int] = {}      # model versions that jobs started from, by job number
         self._began = env.now               # start of the round
         self._idle = False                  # whether the round starts with waiting for devices
         self._waits = 0                     # consecutive waits
-        self._decided: dict[str, Any] = {"number": NOBODY}      # planned values of the last wave
+        self._decided: dict[str, Any] = {"number": NO_DEVICES}      # planned values of the last wave
 
     # Selecting, planning, waiting.
 

@@ -23,7 +23,7 @@ from netsim.server.radio_cell import RadioCell
 from netsim.trace.recorder import Recorder
 from netsim.trace.schema import CELL, OVER, RELAX, SERVER
 
-NOBODY: Ints = np.zeros(0, np.int64)
+NO_DEVICES: Ints = np.zeros(0, np.int64)
 
 
 class RoundTrace:
@@ -31,10 +31,10 @@ class RoundTrace:
 
     def __init__(self, recorder: Recorder, cell: RadioCell) -> None:
         self.recorder, self.cell = recorder, cell
-        self.cause: Ints = NOBODY               # trace rows that cause the next row
+        self.cause: Ints = NO_DEVICES               # trace rows that cause the next row
         self._followed = True                   # whether a row after ``cause`` was recorded
         self._played: list[EndedJobs] = []      # ended jobs of this round
-        self._left_out = NOBODY                 # devices of this round whose jobs did not start
+        self._left_out = NO_DEVICES                 # devices of this round whose jobs did not start
 
     def wait(self, t0: float, t1: float) -> None:
         """Record a wait of the server; a job that ends during the wait is a second cause of the next row."""
@@ -95,7 +95,7 @@ class RoundTrace:
     def arrived(self) -> tuple[Ints, Ints]:
         """Return the numbers and the devices of the jobs that have arrived in this round so far."""
         ends = [(jobs.job[jobs.arrived], jobs.device[jobs.arrived]) for jobs in self._played]
-        jobs, devices = zip(*ends, strict=True) if ends else ((NOBODY,), (NOBODY,))
+        jobs, devices = zip(*ends, strict=True) if ends else ((NO_DEVICES,), (NO_DEVICES,))
         return np.concatenate(jobs), np.concatenate(devices)
 
     def aggregate(self, began: float, *, barrier: bool) -> Outcomes:
@@ -119,7 +119,7 @@ class RoundTrace:
     def take_outcomes(self) -> Outcomes:
         """Return the outcomes since the last call: first devices that were left out, then ended jobs."""
         outcomes = outcomes_of(self._left_out, self._played)
-        self._left_out, self._played = NOBODY, []
+        self._left_out, self._played = NO_DEVICES, []
         return outcomes
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from netsim.base import units
 from netsim.base.console import screen
-from netsim.base.errors import MOST_TOLD, InputError, readable
+from netsim.base.errors import MOST_LISTED, InputError, readable
 from netsim.base.files import read_text
 from netsim.base.pluralize import pluralize
 from netsim.sweep.points import SweepPoint, SweepProgress
@@ -147,9 +147,9 @@ def print_failures(points: Sequence[SweepPoint], *, every: bool = False) -> int:
     """Print the first line and the file of each error; return the number of failed points."""
     console = Console(stderr=True, markup=False)
     failed = [point for point in {point.record: point for point in points}.values() if point.failure.exists()]
-    for point in failed if every else failed[:MOST_TOLD]:
+    for point in failed if every else failed[:MOST_LISTED]:
         reason = _first_line(point.failure)
         console.print(f"failed: {point.name}: {reason} ({point.failure})", highlight=False, soft_wrap=True)
-    if len(failed) > MOST_TOLD and not every:
-        console.print(f"... and {len(failed) - MOST_TOLD:,} more", highlight=False)
+    if len(failed) > MOST_LISTED and not every:
+        console.print(f"... and {len(failed) - MOST_LISTED:,} more", highlight=False)
     return len(failed)

@@ -56,8 +56,8 @@ def read_info(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise InputError("no-such-file", str(path), expected="the folder of a run")
     try:
-        told = read_json(file, "the description of a run", MEGABYTE)
-        if isinstance(told, dict) and told.get("format") == 1:
+        content = read_json(file, "the description of a run", MEGABYTE)
+        if isinstance(content, dict) and content.get("format") == 1:
             raise InputError("other-version", str(path), "format 1", f"format {FORMAT}",
                              "Run its scenario.toml again, or read it with the version of netsim that wrote it")
         info = read_object(file, "the description of a run")
