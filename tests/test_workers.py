@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from netsim.base.platform_info import fewer_collections
 from netsim.executors.workers import InProcess, Workers
 
 # A parent with two workers that sleep in the middle of a job; it prints their process ids.
@@ -40,9 +41,12 @@ def test_jobs_run_side_by_side() -> None:
         assert pool.submit(divmod, 7, 2).result() == (3, 1)
 
 
-def test_garbage_collection_in_a_worker_leaves_the_shared_memory_alone() -> None:
-    with Workers(1) as pool:
+def test_garbage_collection_in_a_worker_is_as_usual_but_leaves_the_shared_memory_alone() -> None:
+    usual = gc.get_threshold()
+    with fewer_collections(), Workers(1) as pool:
         assert pool.submit(gc.get_freeze_count).result() > 1_000
+        assert gc.get_threshold() != usual
+        assert pool.submit(gc.get_threshold).result() == usual
 
 
 def _slow_id() -> int:

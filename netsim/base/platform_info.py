@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 VERSIONS = ("netsim", "simpy", "numpy", "scipy", "torch", "scikit-learn", "polars")
+USUAL = gc.get_threshold()      # of garbage collection, as Python sets it
 OBJECTS = 200_000      # made between two collections; with Python's own 700 all jobs in flight are visited many times
 
 
@@ -45,10 +46,15 @@ def available_memory() -> int:
 
 @contextmanager
 def fewer_collections() -> Iterator[None]:
-    """Reduce garbage collection: processes and events are many, short-lived, and in no cycles."""
+    """Reduce garbage collection: events are many, short-lived and in no cycles, and imports create no garbage."""
     before = gc.get_threshold()
     gc.set_threshold(max(before[0], OBJECTS) if before[0] else 0, *before[1:])
     try:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+def usual_collections() -> None:
+    """Collect garbage as often as Python does, in a process that serves for long or runs code of others."""
+    gc.set_threshold(*USUAL)

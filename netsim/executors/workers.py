@@ -21,6 +21,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from netsim.base.errors import InputError, WorkerError
+from netsim.base.platform_info import usual_collections
 
 T = TypeVar("T")
 
@@ -149,6 +150,7 @@ def _serve(parent: Connection) -> None:
         os.setpgid(0, 0)             # a group of its own, which ends as a whole
     allow_children()
     gc.freeze()                      # else a collection copies all memory that is shared with the parent
+    usual_collections()              # a client's model may be in cycles, and its memory is large
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         fn, args, kwargs = parent.recv()

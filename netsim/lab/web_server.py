@@ -17,6 +17,7 @@ from inspect import currentframe
 from typing import Any
 
 from netsim.base.errors import InputError
+from netsim.base.platform_info import usual_collections
 from netsim.lab.auth import AccessControl
 from netsim.lab.lesson import folder, lessons
 from netsim.lab.url_state import below
@@ -46,6 +47,8 @@ def serve(
     page = "" if link is None else below(link)
     needs_marimo()
     import uvicorn
+
+    usual_collections()
 
     names = [] if host is None else own_addresses(host)
     listening = free_socket(port, host or HOST)
