@@ -134,9 +134,8 @@ class SimulatedCell:
 
     def ending_now(self) -> list[int]:
         """Return the numbers of the jobs whose uploads end at this instant, within rounding errors."""
-        now, uplink = self.env.now, self.uplink
-        return [number for number, job in self.running.items()
-                if job.transmission is not None and uplink.remaining_s(job) <= rounding_of(now, job.t0)]
+        self.uplink.band.settle()
+        return [number for number, job in self.running.items() if self.uplink.ends_now(job)]
 
     def collect(self, *, first: bool = False) -> list[Job]:
         """Remove and return all finished jobs in the order of their numbers.

@@ -16,7 +16,7 @@ from netsim.base.types import Floats, State
 from netsim.cell.band_sharing import FixedShares, SharedBand
 from netsim.cell.battery import Battery
 from netsim.cell.channel import PacketLoss, TimeVaryingChannel
-from netsim.cell.clock import CLOCK_ULPS, JUST_ENOUGH, sleep_until
+from netsim.cell.clock import CLOCK_ULPS, JUST_ENOUGH, rounding_of, sleep_until
 from netsim.cell.job import DONE, UPLOAD, WAIT, Job, uploaded
 from netsim.cell.schedulers import Scheduler
 from netsim.cell.transmission import TimedTransmission, Transmission
@@ -130,6 +130,14 @@ class Uplink:
         if not transmission.triggered:
             self.band.settle()
         return transmission.triggered
+
+    def ends_now(self, job: Job) -> bool:
+        """Return True if an upload ends at this instant within the rounding errors of its job; settle the band before.
+        """
+        if isinstance(job.transmission, TimedTransmission):
+            now = self.env.now
+            return job.work.since + job.work.seconds - now <= rounding_of(now, job.t0)
+        return job.transmission is not None and job.transmission.triggered
 
     def remaining_s(self, job: Job) -> float:
         """Return the remaining seconds of an upload at the current rate; inf for a job that waits."""

@@ -75,7 +75,7 @@ class AsynchronousServer(Server):
         """Wait until the next multiple of the period."""
         self.dispatch_idle()
         yield self.rounds.pause((self.rounds.version + 1) * period_s - self.cell.now)
-        yield self.cell.wait((), self.cell.now, 1)                           # a job that ends at this instant counts
+        yield self.cell.wait(self.cell.ending_now())                         # a job that ends at this instant counts
         self.take(self.rounds.collect())
 
     def is_complete(self) -> bool:

@@ -204,8 +204,13 @@ class Server:
         return ended
 
     def next_ended(self, until: float = math.inf) -> Jobs:
-        """Wait until the next job has ended, or until ``until``; return a list of at most one job."""
+        """Wait until the next job has ended, or until ``until``; return a list of at most one job.
+
+        Of jobs that end simultaneously within rounding errors, that of the lowest device number is the next.
+        """
         yield self.cell.wait(self.cell.running, until, 1)
+        if simultaneous := self.cell.ending_now():
+            yield self.cell.wait(simultaneous)
         return self.rounds.collect(first=True)
 
     def cancel(self, jobs: Any, reason: str) -> Jobs:

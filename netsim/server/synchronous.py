@@ -44,9 +44,7 @@ class SynchronousServer(Server):
             return (yield from super().wait_for(jobs, until))
         ended, enough = list[Job](), len(jobs) if self.is_first() else self.strategy.enough
         while enough > 0 and self.cell.running:
-            yield self.cell.wait(self.cell.running, until, 1)
-            yield self.cell.wait(self.cell.ending_now())
-            if not (one := self.rounds.collect(first=True)):                                  # ``until`` is reached
+            if not (one := (yield from self.next_ended(until))):                              # ``until`` is reached
                 break
             ended += one
             enough -= one[0].arrived

@@ -59,6 +59,7 @@ class Job:
     attempts: int = 0
     packets_lost: bool | None = None
     restarts: int = 0
+    absences: list[Any] = field(default_factory=list)       # of its device, when it was looked at last
     compute_s: float = 0.0
     upload_s: float = 0.0
     energy_j: float = 0.0
@@ -328,6 +329,9 @@ class Cell:
     def look(self, job: Job) -> None:
         """A device that is off pauses, restarts or aborts its job; one that is back continues it."""
         absences = self.faults.absences(job.device, self.now)
+        if absences == job.absences:
+            return                                         # an event of another device
+        job.absences = absences
         if not absences:
             back, job.away = job.away, False
             if back and job.phase == "compute":

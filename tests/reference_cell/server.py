@@ -262,11 +262,9 @@ class Server:
         def arrived() -> int:
             return sum(job.outcome == "arrived" for job in jobs)
 
-        began = cell.now
         cell.play(until, lambda: cell.ended == len(jobs) or arrived() >= wanted)
         if self.kind == "first-k":
-            while any(cell.end_of(job) - cell.now <= rounding_of(cell.now, began) for job in cell.queue):
-                cell.step(math.inf)
+            self.wait_for_ties()
             while cell.ended and wanted > 0:
                 wanted -= cell.collect(1)[0].outcome == "arrived"
         reason = "too late" if self.kind == "first-k" and wanted <= 0 else "deadline"
@@ -275,6 +273,12 @@ class Server:
         cell.cancel(reason)
         cell.collect()
         return jobs
+
+    def wait_for_ties(self) -> None:
+        """Let all uploads end that end now but for rounding."""
+        cell = self.cell
+        while any(cell.end_of(job) - cell.now <= rounding_of(cell.now, job.t0) for job in cell.queue):
+            cell.step(math.inf)
 
     # Servers that do not wait.
 
@@ -320,6 +324,7 @@ class Server:
                 cell.play(cell.now + self.scenario.rounds.wait_s, lambda: False)
             while not self.complete() and cell.running:
                 cell.play(math.inf, lambda: cell.ended > 0)
+                self.wait_for_ties()
                 self.take(cell.collect(1))
                 if not self.complete():
                     self.fill()
@@ -331,6 +336,7 @@ class Server:
         while not self.over():
             self.fill()
             cell.play((cell.version + 1) * period, lambda: False)
+            self.wait_for_ties()
             self.take(cell.collect())
             self.close()
 

@@ -33,6 +33,16 @@ def test_fedbuff_by_hand():
     assert [row["t1"] for row in done.rows if row["name"] == "round"] == pytest.approx([3, 5, 6, 9, 10])
 
 
+def test_jobs_that_end_together_but_for_rounding_arrive_in_the_order_of_devices():
+    """Three times 0.1 + 0.2 s is one unit in the last place more than 0.7 + 0.2 s, in which B ends."""
+    done = play(FedAsync, {A: 0.1, B: 0.7}, lambda device: 2e5, updates=UPDATES, devices=2, rounds=4)
+    assert arrivals(done) == [(0.3, A, 0, 0), (0.6, A, 1, 0), (0.9, A, 2, 0), (0.9, B, 0, 3)]
+    ends = {job["device"]: job["t1"] for job in done.jobs if job["outcome"] == "arrived"}
+    assert ends[A] > ends[B]
+    done = play(Window, {A: 0.1, B: 0.7}, lambda device: 2e5, updates=UPDATES, devices=2, rounds=1, period=0.3)
+    assert arrivals(done) == [(0.3, A, 0, 0)]                             # at 0.30000000000000004
+
+
 def test_fedbuff_divided_by_the_weights_takes_the_same_step_however_stale():
     done = play(FedBuff, CYCLES, updates=UPDATES, buffer=2, rounds=2, normalise="weights", server_lr=0.5)
     assert done.learning.models == pytest.approx([0.75, 0.75 + 0.5 * 2.5])
