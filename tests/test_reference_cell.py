@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from reference_cell.band import Link, bandwidth, common_end, shannon
 from reference_cell.cell import Job
-from reference_cell.compare import compare
+from reference_cell.compare import DECIDED, SAME, TIMES, compare, rounding
 from reference_cell.server import Server
 
 from netsim import load_scenario, simulate
@@ -143,3 +143,13 @@ def test_a_deviation_is_not_taken_for_rounding(name, tmp_path):
     run = simulate(scenario, None, 1, learning=False)
     off = 1 + (1e-6 if name == "upload_s" else 3e-8)
     assert compare(SimpleNamespace(jobs=run.jobs.with_columns(pl.col(name) * off)), Server(scenario, 1).run())[2]
+
+
+def test_jobs_are_compared_until_rounding_alone_has_grown_beyond_a_millionth():
+    """Limits are twice what a unit in the last place of the clock changes in the reference, and 1e-8 at least."""
+    own = [dict.fromkeys((*TIMES, *SAME, *DECIDED, "energy_j"), 1.0) for _ in range(5)]
+    shaken = [{**row, "cpu_hz": 1.0 - growth} for row, growth in zip(own, (1e-9, 1e-7, 1e-8, 1.1e-6, 0.0), strict=True)]
+    assert rounding(own, shaken) == pytest.approx([1e-8, 2e-7, 2e-7], rel=1e-6)
+    assert len(rounding(own, [*own[:3], *shaken[3:]])) == 5        # in one job: no growth
+    shaken[0]["outcome"] = 2.0                                           # decided by rounding: excuses nothing
+    assert rounding(own, shaken) == [1e-8] * 5
