@@ -7,6 +7,7 @@ start of an upload, and the channel is the same for all methods with one seed.
 from __future__ import annotations
 
 import math
+from array import array
 
 import numpy as np
 
@@ -93,29 +94,30 @@ class CorrelatedShadowing:
     ) -> None:
         self.walk, self.seed, self.device = walk, seed, device
         self.start_db, self.sd_db, self.correlation_m, self.every_s = start_db, sd_db, correlation_m, every_s
-        self._chunk, self._values = -1, [start_db]
+        self._starts = array("d", [start_db])        # value before each chunk, to look back without drawing all again
+        self._chunk, self._values = -1, list[float]()
 
     def at(self, step: int) -> float:
         """Return the shadowing in dB after ``step`` steps."""
         if step == 0:
             return self.start_db
         chunk, place = divmod(step - 1, CHUNK)
-        if chunk < self._chunk:
-            self._chunk, self._values = -1, [self.start_db]      # an earlier instant: start again
         advance(step, "shadowing changes", step * self.every_s)
-        while self._chunk < chunk:
-            self._advance()
+        if chunk != self._chunk:
+            for each in range(min(chunk, len(self._starts) - 1), chunk + 1):
+                self._draw(each)
         return self._values[place]
 
-    def _advance(self) -> None:
-        self._chunk += 1
-        first = self._chunk * CHUNK
-        draws = stream(self.seed, "shadowing on the way", self._chunk, self.device).standard_normal(CHUNK).tolist()
-        value, here, values = self._values[-1], self.walk.at(first * self.every_s), []
+    def _draw(self, chunk: int) -> None:
+        first = chunk * CHUNK
+        draws = stream(self.seed, "shadowing on the way", chunk, self.device).standard_normal(CHUNK).tolist()
+        value, here, values = self._starts[chunk], self.walk.at(first * self.every_s), []
         for k, draw in enumerate(draws, first + 1):
             there = self.walk.at(k * self.every_s)
             rho = math.exp(-math.dist(here, there) / self.correlation_m)
             value = rho * value + self.sd_db * math.sqrt(1.0 - rho * rho) * draw
             values.append(value)
             here = there
-        self._values = values
+        if chunk + 1 == len(self._starts):
+            self._starts.append(value)
+        self._chunk, self._values = chunk, values
