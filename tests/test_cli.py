@@ -105,6 +105,36 @@ def test_check_schema_and_scenarios(netsim):
         assert name in listed
 
 
+def test_models_of_other_images_and_classes_are_counted(netsim, tmp_path, monkeypatch):
+    """Three inputs, five outputs: 3 * 5 + 5 parameters; forward and the weights' gradient 2 * 15 operations each."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/flat_net.py").write_text("from torch import nn\n\n\nclass Flat(nn.Sequential):\n"
+        "    def __init__(self, shape, classes):\n"
+        "        super().__init__(nn.Flatten(), nn.Linear(shape[0] * shape[1] * shape[2], classes))\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    own = ("models", "flat_net:Flat", "--shape", "3,1,1", "--classes", "5", "--allow-import")
+    (flat,) = json.loads(netsim(*own, "--json")[1])
+    assert (flat["parameters"], flat["flops_per_sample"]) == (20, 60)
+    code, out, _ = netsim(*own)
+    assert (code, "flat_net:Flat" in out, " 60 " in out) == (0, True, True)
+    for shape in ("3,x,1", "3,1", "0,1,1", "3,1,1e9"):
+        code, _, err = netsim("models", "mnist-cnn", "--shape", shape)
+        assert code == 2
+        assert all(word in err for word in ("--shape", shape, "3,32,32"))
+
+
+def test_device_profiles_are_listed_with_their_values_and_sources(netsim, tmp_path):
+    rows = ["profile,key,value,low,high,source,licence,note",
+            "board,cpu.max,1.5 GHz,1.4 GHz,1.6 GHz,own bench,CC0,room"]
+    (tmp_path / "own.csv").write_text("\n".join(rows) + "\n")
+    (board,) = json.loads(netsim("devices", "--profiles", "own.csv", "--json")[1])
+    assert board["values"]["cpu.max"] == {"value": "1.5 GHz", "low": "1.4 GHz", "high": "1.6 GHz",
+                                          "source": "own bench", "licence": "CC0", "note": "room"}
+    short, whole = (netsim("devices", "--profiles", "own.csv", *flag)[1] for flag in ((), ("--all",)))
+    assert "1.4 GHz" in short
+    assert ("CC0" in short, "CC0" in whole) == (False, True)
+
+
 def test_data_says_what_is_there_and_draws_a_split(netsim, tmp_path):
     code, out, _ = netsim("data", "digits", "--partition", "majority:sigma=0.8", "--devices", 12, "--samples", 50,
                           "--figure", "split.png")
