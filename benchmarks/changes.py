@@ -4,9 +4,9 @@ A run without learning, in which ten devices of N take part in each round, while
 coherence time, or all devices are at another place. CPU milliseconds a round, the least of three, taken in turns: those
 of a long run less those of a short one, shared among the rounds between, so that start-up does not count.
 
-``sending`` is a cell in which uploads fill most of a round: what it costs has to grow with the changes that somebody on
-the air meets. ``computing`` is one with uploads of a moment: changes that nobody hears must cost nothing, however many.
-In both, devices that do not take part must not matter.
+``sending`` is a cell in which uploads fill most of a round: what it costs has to grow with the changes that
+transmissions meet. ``computing`` is one with uploads of a moment: changes without a transmission must cost nothing,
+however many. In both, devices that do not take part must not matter.
 """
 
 from __future__ import annotations

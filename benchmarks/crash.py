@@ -99,15 +99,15 @@ def played(numbers: range, kinds: list[str], seed: int) -> Iterator[dict[str, An
 
 
 def tell(rows: list[dict[str, Any]]) -> None:
-    """How many kills of each kind came where, and how they ended."""
-    print("\nkind        kills  before the first  in the midst  after the last  orphans  same bytes")
+    """Print how many kills of each kind came when, and how they ended."""
+    print("\nkind        kills  before the first    in between  after the last  orphans  same bytes")
     for kind in COMMANDS:
         own = [row for row in rows if row["kind"] == kind]
-        where = Counter("first" if not row["reached"] else "last" if row["reached"] == row["of"] else "midst"
+        where = Counter("first" if not row["reached"] else "last" if row["reached"] == row["of"] else "between"
                         for row in own)
-        print(f"{kind:10s} {len(own):6d} {where['first']:17d} {where['midst']:13d} {where['last']:15d} "
+        print(f"{kind:10s} {len(own):6d} {where['first']:17d} {where['between']:13d} {where['last']:15d} "
               f"{sum(row['orphans'] for row in own):8d} {sum(row['same'] for row in own):11d}")
-    print(f"{sum(row['same'] for row in rows)} of {len(rows)} ended as if nobody had killed them")
+    print(f"{sum(row['same'] for row in rows)} of {len(rows)} ended in the bytes of an undisturbed run")
 
 
 def undisturbed(kind: str, folder: Path) -> tuple[list[int], float]:
@@ -209,7 +209,7 @@ def outlived(workers: list[int], seconds: float = 20.0) -> int:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that nobody has waited for yet does not."""
+    """Whether a process runs; one that is not waited for yet does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

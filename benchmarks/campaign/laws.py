@@ -35,8 +35,8 @@ FILES = ("trace", "links", "jobs")
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """A run, how it came about, and where what it left after each round lies."""
+class PlayedWorld:
+    """A world that was run: its scenario and seed, the run, what was metered in it, and the folder of its states."""
 
     scenario: Scenario
     seed: int
@@ -59,7 +59,7 @@ def close(found: float, expected: float, scale: float = 0.0) -> bool:
     return abs(found - expected) <= CLOSE * max(abs(expected), abs(scale)) + 1e-15
 
 
-def play(text: str, seed: int, folder: Path, *, learns: bool = False) -> Told:
+def play(text: str, seed: int, folder: Path, *, learns: bool = False) -> PlayedWorld:
     """The run of a world, in a folder that is kept after each round; raises InputError where the world is refused."""
     file = folder / "world.toml"
     file.write_text(text, encoding="utf-8")
@@ -70,15 +70,15 @@ def play(text: str, seed: int, folder: Path, *, learns: bool = False) -> Told:
 
     with metered() as meter:
         run = simulate(scenario, folder / "run", seed, learning=learns, workers=1, progress=keep)
-    return Told(scenario, seed, learns, run, meter, folder)
+    return PlayedWorld(scenario, seed, learns, run, meter, folder)
 
 
 # The band and the bits.
 
-def band(told: Told) -> int:
+def band(played: PlayedWorld) -> int:
     """The bandwidth in use is never above B nor below 0, and nothing of it is in use at the end."""
-    used = told.run.events.filter((pl.col("kind") == "counter") & (pl.col("name") == "bandwidth"))["value"]
-    whole = float(told.scenario.cell.bandwidth)
+    used = played.run.events.filter((pl.col("kind") == "counter") & (pl.col("name") == "bandwidth"))["value"]
+    whole = float(played.scenario.cell.bandwidth)
     if used.len():
         assert used.max() <= whole * (1 + CLOSE), f"{used.max()} Hz of {whole} Hz"
         assert used.min() >= -whole * CLOSE, f"{used.min()} Hz in use"
@@ -86,12 +86,12 @@ def band(told: Told) -> int:
     return used.len()
 
 
-def bits(told: Told) -> int:
+def bits(played: PlayedWorld) -> int:
     """Bits delivered = bits sent - bits lost: who arrived has sent all of an upload once, and what was lost besides."""
-    outcome = dict(told.run.jobs.select("job", "outcome").iter_rows())
-    fresh = CellParts.of(told.scenario, told.seed, told.parts.population, told.parts.problems.sizes)
-    noise, tries = told.scenario.cell.noise_w_per_hz, dict[int, list[Any]]()
-    for trial in told.meter.tries:
+    outcome = dict(played.run.jobs.select("job", "outcome").iter_rows())
+    fresh = CellParts.of(played.scenario, played.seed, played.parts.population, played.parts.problems.sizes)
+    noise, tries = played.scenario.cell.noise_w_per_hz, dict[int, list[Any]]()
+    for trial in played.meter.tries:
         tries.setdefault(trial.job, []).append(trial)
         sent = bits_sent(trial, fresh, noise)
         # late in a long run the clock has lost the small digits of a short stretch
@@ -107,19 +107,19 @@ def bits(told: Told) -> int:
             assert to_its_end, f"job {job} ended as {ended} without its last bit"
         elif ended not in (TOO_LATE, OVER):  # such a job may finish at the instant at which it is cancelled
             assert not to_its_end, f"job {job} was sent to its end and ended as {ended}"
-    return len(told.meter.tries)
+    return len(played.meter.tries)
 
 
 # Energy.
 
-def joules(told: Told) -> int:
+def joules(played: PlayedWorld) -> int:
     """Every joule drawn is in the trace: by the hand of jobs, of spans, of batteries and of the summary."""
-    run, jobs = told.run, told.run.jobs
+    run, jobs = played.run, played.run.jobs
     capacitance = run.devices.sort("device")["capacitance"].to_numpy()
-    as_planned = told.scenario.cell.downlink is None and all(
-        table.throttle is None for table in told.scenario.population)        # nothing else is drawn, at no other clock
+    as_planned = played.scenario.cell.downlink is None and all(
+        table.throttle is None for table in played.scenario.population)       # nothing else is drawn, at no other clock
     on_air: dict[int, float] = {}
-    for trial in told.meter.tries:
+    for trial in played.meter.tries:
         on_air[trial.job] = on_air.get(trial.job, 0.0) + trial.seconds
     spans = dict(run.spans.filter(pl.col("job") >= 0).group_by("job").agg(pl.col("energy_j").sum()).iter_rows())
     for row in jobs.iter_rows(named=True):
@@ -134,7 +134,7 @@ def joules(told: Told) -> int:
         assert abs(spans.get(job, 0.0) - row["energy_j"]) <= 1e-9 * max(row["energy_j"], 1e-9), \
             f"job {job}: {row['energy_j']} J, its spans {spans.get(job, 0.0)}"
     by_device = dict(jobs.group_by("device").agg(pl.col("energy_j").sum()).iter_rows())
-    own_batteries, capacity = told.cell.batteries, told.parts.population.battery_j
+    own_batteries, capacity = played.cell.batteries, played.parts.population.battery_j
     if not own_batteries.recharge:
         for device in np.flatnonzero(np.isfinite(capacity)).tolist():
             left, own = float(own_batteries.left_j[device]), by_device.get(device, 0.0)
@@ -144,19 +144,19 @@ def joules(told: Told) -> int:
     return jobs.height
 
 
-def batteries(told: Told) -> int:
+def batteries(played: PlayedWorld) -> int:
     """No battery is below zero or above its capacity."""
-    capacity = told.parts.population.battery_j
-    levels = told.run.events.filter(
+    capacity = played.parts.population.battery_j
+    levels = played.run.events.filter(
         (pl.col("kind") == "counter") & (pl.col("name") == "battery") & (pl.col("device") >= 0))
     for device, level in levels.select("device", "value").iter_rows():
         assert 0.0 <= level <= capacity[device], f"device {device} has {level} J of {capacity[device]} J"
-    own = told.cell.batteries
+    own = played.cell.batteries
     left = own.level_j(slice(None))
     assert ((left >= 0.0) & (left <= capacity)).all(), f"{left} J are left of {capacity} J"
     if own.recharge:
         books = own.totals_of(np.arange(len(capacity)))
-        by_jobs = dict(told.run.jobs.group_by("device").agg(pl.col("energy_j").sum()).iter_rows())
+        by_jobs = dict(played.run.jobs.group_by("device").agg(pl.col("energy_j").sum()).iter_rows())
         used_j = np.array([by_jobs.get(device, 0.0) for device in range(len(capacity))])
         drawn = used_j + books["idle"] + books["spilt"]
         finite = np.isfinite(capacity)
@@ -168,9 +168,9 @@ def batteries(told: Told) -> int:
 
 # Time and outcomes.
 
-def time(told: Told) -> int:
+def time(played: PlayedWorld) -> int:
     """Time never goes back: nothing ends before it begins, or begins before its cause; no device does two things."""
-    run = told.run
+    run = played.run
     rounds, rows = run.rounds, run.events
     assert (rows["t0"] <= rows["t1"]).all(), "something ended before it began"
     assert (rounds["t0"][1:] == rounds["t1"][:-1]).all(), "rounds do not follow each other"
@@ -193,9 +193,9 @@ def time(told: Told) -> int:
     return rows.height
 
 
-def outcomes(told: Told) -> int:
+def outcomes(played: PlayedWorld) -> int:
     """Every job ends in exactly one outcome, and rounds count them."""
-    run, jobs = told.run, told.run.jobs
+    run, jobs = played.run, played.run.jobs
     assert jobs["job"].sort().to_list() == list(range(jobs.height)), "numbers of jobs are missing or twice there"
     assert set(jobs["outcome"]) <= {ARRIVED, OVER, *DROPS}, set(jobs["outcome"])
     ends = run.events.filter((pl.col("kind") == "instant") & pl.col("name").is_in([OVER, *DROPS]))
@@ -204,15 +204,15 @@ def outcomes(told: Told) -> int:
     arrived = dict(jobs.filter(pl.col("outcome") == ARRIVED).group_by("round").len().iter_rows())
     assert all(arrived.get(number, 0) == count for number, count in run.rounds.select("round", "arrived").iter_rows())
     assert run.summary["dropped"] == ends.filter(pl.col("name") != OVER).height
-    deadline = told.scenario.rounds.deadline
+    deadline = played.scenario.rounds.deadline
     if deadline is not None and jobs.height:
         assert (jobs["t1"] - jobs["t0"]).max() <= deadline * (1 + CLOSE) + SOON, "a job outlived the deadline"
     return jobs.height
 
 
-def nobody_waits(told: Told) -> int:
-    """When the run is over, nobody computes, sends, waits or is away in the midst of a job."""
-    cell, uplink = told.cell, told.cell.uplink
+def no_device_waits(played: PlayedWorld) -> int:
+    """When the run is over, no device computes, sends, waits or is away with a job unfinished."""
+    cell, uplink = played.cell, played.cell.uplink
     busy = [cell.running, any(each.job for each in cell.devices.values()), uplink.band.sending, uplink.band.waiting,
             uplink.arriving, uplink.in_use_hz, uplink.promised_hz]
     assert not any(busy), f"running, at work, sending, waiting, arriving, in use, promised: {busy}"
@@ -221,13 +221,13 @@ def nobody_waits(told: Told) -> int:
 
 # The same again.
 
-def resume(told: Told) -> int:
+def resume(played: PlayedWorld) -> int:
     """Stopped after any round, the run goes on to the same bytes."""
-    last = told.run.last_round
+    last = played.run.last_round
     for number in range(1, last):
-        out = told.folder / f"after-{number}"
-        again = simulate(told.scenario, out, told.seed, learning=told.learns, workers=1, resume=True)
-        same(told.run, again, f"stopped after round {number} of {last}")
+        out = played.folder / f"after-{number}"
+        again = simulate(played.scenario, out, played.seed, learning=played.learns, workers=1, resume=True)
+        same(played.run, again, f"stopped after round {number} of {last}")
     return last - 1
 
 
@@ -241,29 +241,29 @@ def same(run: Run, other: Run, how: str) -> None:
     assert repr(first) == repr(second), f"{how}: {second} instead of {first}"
 
 
-def workers(told: Told) -> int:
+def workers(played: PlayedWorld) -> int:
     """The same seed leaves the same bytes for one worker and for two."""
-    two = simulate(told.scenario, told.folder / "two", told.seed, workers=2)
-    same(told.run, two, "two workers")
-    return told.run.last_round
+    two = simulate(played.scenario, played.folder / "two", played.seed, workers=2)
+    same(played.run, two, "two workers")
+    return played.run.last_round
 
 
-def same_world(told: Told) -> int:
+def same_world(played: PlayedWorld) -> int:
     """Under other methods the same seed meets the same channel, places and faults, in whatever order they look."""
-    dice = Random(told.seed)
-    other = load_scenario(str(told.folder / "world.toml"), [
+    dice = Random(played.seed)
+    other = load_scenario(str(played.folder / "world.toml"), [
         f"allocation.method={dice.choice([each for each in ALLOCATION if each != 'fedl'])}",
         f"allocation.sharing={dice.choice(SHARING)}", f"selection.method={dice.choice(SELECTION)}"]
-        if told.scenario.allocation.method not in ("fedl", "rra") else [f"allocation.sharing={dice.choice(SHARING)}"])
+        if played.scenario.allocation.method not in ("fedl", "rra") else [f"allocation.sharing={dice.choice(SHARING)}"])
     with metered() as meter:
-        simulate(other, seed=told.seed, learning=False)
+        simulate(other, seed=played.seed, learning=False)
     assert meter.parts is not None
-    fresh = CellParts.of(told.scenario, told.seed, told.parts.population, told.parts.problems.sizes)
-    end = max(told.cell.now, meter.cell.now if meter.cell else 0.0)
+    fresh = CellParts.of(played.scenario, played.seed, played.parts.population, played.parts.problems.sizes)
+    end = max(played.cell.now, meter.cell.now if meter.cell else 0.0)
     looked = 0
     for t in [dice.uniform(0.0, 1.2 * end) for _ in range(12)]:
         number = dice.randint(1, 6)
-        seen = [_seen(parts, t, number) for parts in (told.parts, meter.parts, fresh)]
+        seen = [_seen(parts, t, number) for parts in (played.parts, meter.parts, fresh)]
         assert seen[0] == seen[1] == seen[2], f"at {t} s the worlds differ"
         looked += 1
     return looked
@@ -282,26 +282,26 @@ def _seen(parts: CellParts, t: float, number: int) -> list[Any]:
             [[faults.loses(device, upload) for upload in (0, 3, 70)] for device in devices]]
 
 
-def explained(told: Told) -> int:
+def explained(played: PlayedWorld) -> int:
     """A round of a server that waits, played again, takes as long as it took, to what rounding does to a clock."""
-    if told.scenario.server is not None and told.scenario.server.kind not in ("synchronous", "first-k"):
+    if played.scenario.server is not None and played.scenario.server.kind not in ("synchronous", "first-k"):
         return 0
-    if told.run.jobs.is_empty():
+    if played.run.jobs.is_empty():
         return 0
-    replays = RoundReplays(load_run(told.run.path))
+    replays = RoundReplays(load_run(played.run.path))
     for number in replays.jobs:
         WhatIfAnalysis.of(replays, number).was  # noqa: B018 - playing it finds a difference
     return len(replays.jobs)
 
 
-LAWS: dict[str, Callable[[Told], int]] = {
+LAWS: dict[str, Callable[[PlayedWorld], int]] = {
     "bandwidth in use never above B": band, "bits delivered = bits sent - bits lost": bits,
     "every joule drawn is in the trace": joules, "no battery below zero or above capacity": batteries,
     "time never goes back": time, "every job ends in exactly one outcome": outcomes,
-    "nobody waits at the end": nobody_waits, "resumed after any aggregation, the same bytes": resume,
+    "no device waits at the end": no_device_waits, "resumed after any aggregation, the same bytes": resume,
     "two methods meet the same channel, places and faults": same_world,
     "a round explained is the round": explained}
-OF_LEARNING: dict[str, Callable[[Told], int]] = {"the same bytes for 1 and 2 workers": workers}
+OF_LEARNING: dict[str, Callable[[PlayedWorld], int]] = {"the same bytes for 1 and 2 workers": workers}
 
 
 def check_world(text: str, seed: int, *, learns: bool = False) -> dict[str, int]:
@@ -312,5 +312,5 @@ def check_world(text: str, seed: int, *, learns: bool = False) -> dict[str, int]
     """
     with (TemporaryDirectory(prefix="world-") as folder, patch("netsim.session.rows_a_part", lambda trains: 1),
           patch("netsim.cell.availability.MOST_RESTARTS", 20)):
-        told = play(text, seed, Path(folder), learns=learns)
-        return {name: law(told) for name, law in {**LAWS, **(OF_LEARNING if learns else {})}.items()}
+        played = play(text, seed, Path(folder), learns=learns)
+        return {name: law(played) for name, law in {**LAWS, **(OF_LEARNING if learns else {})}.items()}

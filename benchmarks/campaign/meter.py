@@ -141,7 +141,7 @@ def metered() -> Iterator[Meter]:
 
 
 def bits_sent(trial: Try, parts: CellParts, noise_w_per_hz: float) -> float:
-    """What so many hertz for so long carry over the channel.
+    """Return the bits that the stretches of a transmission carry over the channel.
 
     Raises where a change of the channel was missed, and where a transmission goes on though its remaining bits are
     rounding.

@@ -22,9 +22,9 @@ class Answer:
     @property
     def refused(self) -> bool:
         """Whether it said one sentence, as far as one can tell: no traceback, and nothing without end."""
-        told = [line for line in self.err.splitlines() if line.startswith("error: ")]
+        errors = [line for line in self.err.splitlines() if line.startswith("error: ")]
         usage = "Usage: " in self.err      # of the command line's own parser
-        return self.code == 2 and (len(told) == 1 or usage) and "Traceback" not in self.err and len(self.err) < 20_000
+        return self.code == 2 and (len(errors) == 1 or usage) and "Traceback" not in self.err and len(self.err) < 20_000
 
 
 class FaultError(Exception):
@@ -75,7 +75,7 @@ def holds(claim: bool, words: str) -> None:
 
 
 def check_plan(plan: dict[str, Any]) -> None:
-    """A plan is of finite times, and nobody gets less than nothing."""
+    """A plan is of finite times, and no device gets a negative share."""
     if not plan["feasible"]:
         holds(bool(plan["reason"]), "no plan, and no reason")
         return

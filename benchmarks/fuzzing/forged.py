@@ -1,7 +1,7 @@
 """Forged runs: real ones whose tables, checkpoint, run.json, summary or scenario were changed, with checksums that fit.
 
-A checksum is against accidents. Whoever changes a file on purpose writes a new one; then what a command reads must be
-refused in one sentence, or answered, but never end in a traceback.
+A checksum protects against accidents. A forged file comes with a new one; then what a command reads must be refused in
+one sentence, or answered, but never end in a traceback.
 """
 
 from __future__ import annotations
