@@ -168,11 +168,15 @@ class TorchBackend(Learning):
                 **{f"server.{name}": array for name, array in self._server.items()}}
 
     def restore(self, state: State) -> None:
-        models = [state["weights"], *state.get("flying.models", ())]
-        if any(model.shape != (self._learner.parameters,) for model in models):
-            raise ValueError(f"it does not hold a model of {self._learner.parameters} parameters")
-        if any(state[name].shape != self._loss.shape for name in ("loss", "gradient_norm")):
-            raise ValueError(f"it is not about {len(self._loss)} devices")
+        parameters, devices, buffers = self._learner.parameters, len(self._loss), len(self._buffers.mean)
+        model, models = ("f4", (parameters,)), ("f4", (..., parameters))
+        moments, of_devices = ("f8", (parameters,)), ("f8", (devices,))
+        _check_arrays(state, {
+            "weights": model, "server.gradient": model, "server.velocity": moments, "server.first": moments,
+            "server.second": moments, "loss": of_devices, "gradient_norm": of_devices, "flying.models": models,
+            "flying.gradients": models, "flying.buffers": ("f8", (..., buffers)), "flying.jobs": ("i8", (..., 5)),
+            "flying.versions": ("i8", (...,)),
+            "buffers.mean": ("f8", (buffers,)), "buffers.own": ("f8", (devices, buffers))})
         self._weights = state["weights"]
         self._sums = state["uploads"] if self._keeps_models else None
         self._buffers.restore(state)
@@ -209,6 +213,16 @@ def _snapshot(under_way: Mapping[int, Cohort]) -> State:
             "flying.models": np.stack([each.weights for each in models]),
             "flying.buffers": np.stack([each.buffers for each in models]),
             **({"flying.gradients": np.stack(gradients)} if len(gradients) == len(models) else {})}
+
+
+def _check_arrays(state: State, expected: Mapping[str, tuple[str, tuple[Any, ...]]]) -> None:
+    """Raise ValueError unless arrays have the expected type and shape, in which ``...`` is a count of any size."""
+    for name, (kind, shape) in expected.items():
+        found = state.get(name)
+        if found is not None and (found.dtype != np.dtype(kind) or len(found.shape) != len(shape) or any(
+                size not in (..., own) for size, own in zip(shape, found.shape, strict=True))):
+            sizes = ", ".join("any" if size is ... else str(size) for size in shape)
+            raise ValueError(f"its {name} is {found.dtype} of shape {found.shape}, not {np.dtype(kind)} of ({sizes})")
 
 
 def _restored(state: State) -> dict[int, Cohort]:

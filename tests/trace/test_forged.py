@@ -21,6 +21,8 @@ from levels import extended
 from netsim import InputError, load_run, load_scenario, simulate
 from netsim.analysis.export import export
 from netsim.base.checksummed import read_arrays, write_arrays
+from netsim.scenario import Scenario
+from netsim.server.server import RunProgress
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +138,40 @@ def test_a_checkpoint_with_arrays_of_another_type_or_shape(run: Path, kind: str)
             refusals.append(str(refused))
     assert refusals
     assert all("checkpoint.npz" in refusal for refusal in refusals)
+
+
+@pytest.mark.parametrize("options", [
+    ["learning.optimiser.kind=momentum"], ["learning.optimiser.kind=adam"], ["learning.fedl=0.5"],
+    ["server.kind=fedbuff", "server.buffer=2"],
+    ["learning.model=own_models:Batches", "learning.buffers=local"]], ids=str)
+def test_models_of_another_type_or_shape_do_not_reach_training(tmp_path: Path, options: list[str]) -> None:
+    """Resumed after round 1 of 2, so that models of the checkpoint are trained and aggregated."""
+    scenario = load_scenario("quickstart", ["end.rounds=2", "selection.method=fedavg", "selection.cohort=3",
+                                            "learning.model=fashion-cnn", *options])
+    run = tmp_path / "run"
+    stop_after(1, scenario, run)
+    state, info = read_arrays(run / "checkpoint.npz"), unsealed(run / "run.json")
+    changed = [(name, kind) for name in state if name.startswith("learning/") for kind in ("f2", "f4", "f8", *SHAPES)]
+    for name, kind in changed:
+        with np.errstate(all="ignore"):
+            forged = SHAPES[kind](state[name]) if kind in SHAPES else state[name].astype(kind)
+        if forged.dtype == state[name].dtype and forged.shape == state[name].shape:
+            continue
+        write_arrays(run / "checkpoint.npz", {**state, name: forged})
+        sealed(run / "run.json", info)
+        with pytest.raises(InputError) as refused:
+            simulate(scenario, run, workers=1, resume=True, allow_import=True)
+        assert refused.value.code == "damaged"
+
+
+def stop_after(round_: int, scenario: Scenario, run: Path) -> None:
+    """Leave a run after the checkpoint of a round."""
+    def stop(at: RunProgress) -> None:
+        if at.round == round_:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate(scenario, run, workers=1, progress=stop, allow_import=True)
 
 
 @pytest.mark.slow
