@@ -52,7 +52,9 @@ class Availability:
             device.come_back()
             return
         worst = max(absences, key=lambda absence: POLICIES.index(absence.on_interrupt))
-        hopeless = device.job.work.restarts >= MOST_RESTARTS or self.faults.back_at(number, now) == math.inf
+        work = device.job.work
+        spent = work.restarts >= MOST_RESTARTS and not work.away            # one that is away has nothing to restart
+        hopeless = spent or self.faults.back_at(number, now) == math.inf
         if not hopeless and worst.on_interrupt == "pause":
             interruptions = len(device.job.segments or ()) // 2             # work and absence alternate
             check_progress(device.job, interruptions, "interruptions", now, "Increase its bandwidth or power, reduce "

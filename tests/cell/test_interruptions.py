@@ -145,6 +145,26 @@ def test_a_job_that_always_starts_over_is_given_up(world):
     assert job(world)["compute_s"] == pytest.approx(0.5 * (MOST_RESTARTS + 2), rel=0.01)
 
 
+def test_a_job_away_after_its_last_restart_goes_on_when_its_device_is_back(world, monkeypatch):
+    """Off from 1 to 3 s, the only restart allowed; neither a crash at 2 s nor a new start of the run aborts the job."""
+    monkeypatch.setattr("netsim.cell.availability.MOST_RESTARTS", 1)
+    faults = AvailabilityModel(1, [goes(1.0, 3.0, work="restart"), goes(2.0, 2.5, work="restart", why="crash")])
+    assert world.play(world.device(**WORK), faults=faults) == [
+        ("compute", 0.0, 1.0), ("off", 1.0, 3.0), ("compute", 3.0, 7.0), ("upload", 7.0, 9.0)]
+    world.env = simpy.Environment()
+    world.open(world.device(**WORK), faults=faults)
+    world.start(world.device(**WORK))
+    world.env.run(until=1.5)
+    state = world.cell.snapshot()
+    world.env = simpy.Environment(initial_time=1.5)
+    world.open(world.device(**WORK), faults=faults)
+    world.cell.restore(state)
+    world.env.run()
+    (again,) = world.cell.collect()
+    assert (again.outcome, again.ended_at) == ("arrived", 9.0)
+    assert again.segments[:2] == [("compute", 0.0, 1.0, 1.0), ("off", 1.0, 3.0, 0.0)]
+
+
 def every_second(on_s):
     """A device that is on for the first ``on_s`` of each second, for an hour."""
     return AvailabilityModel(1, [goes(*(second + part for second in range(3600) for part in (on_s, 1.0)))])

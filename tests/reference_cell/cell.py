@@ -338,7 +338,8 @@ class Cell:
                 self.start_clock(job)
             return
         worst = max(absences, key=lambda absence: POLICIES.index(absence.on_interrupt))
-        never = self.faults.back_at(job.device, self.now) == math.inf or job.restarts >= MOST_RESTARTS
+        spent = job.restarts >= MOST_RESTARTS and not job.away
+        never = spent or self.faults.back_at(job.device, self.now) == math.inf
         if worst.on_interrupt == "abort" or never:
             self.end(job, REASONS[worst.why])
             return
