@@ -145,8 +145,7 @@ def open_session(
         population = draw_population(scenario, seed, learns.samples, learns.flops_per_sample(scenario))
         if not resuming:
             journal.begin(scenario.to_toml(), device_table(scenario, population, learns.device_columns()))
-        env = env or simpy.Environment(initial_time=0.0 if stored is None else journal.checked(
-            lambda: float(stored["cell/clock"][0])))
+        env = env or simpy.Environment(initial_time=0.0 if stored is None else _clock(journal, stored))
         recorder, history = Recorder(), Participation(len(population))
         sizes = learns.sizes(scenario, population)
         rounds = RoundRecorder(env, recorder, CellParts.of(scenario, seed, population, sizes),
@@ -156,9 +155,24 @@ def open_session(
             **({} if selector is None else {"selection": selector}), "trace": recorder}
         if stored is not None:
             journal.restore(stored, components)
-            Run(journal.path).scan()             # checks the rows that the run continues from
             stack.enter_context(_refuse_damage(journal, rounds))
         yield Session(env, scenario, rounds, sizes, learns, history, recorder, journal, components, selector)
+
+
+def _clock(journal: Journal, stored: State) -> float:
+    """Return the time of a checkpoint; raise InputError unless it continues the stored trace, whose rows are valid."""
+    import polars as pl
+
+    run = Run(journal.path)
+    rows, ended_s = run.collect(run.scan().select(pl.len(), pl.col("t1").max())).row(0)
+
+    def read() -> float:
+        (clock,), counts = stored["cell/clock"].tolist(), stored["trace/counts"].tolist()
+        if counts != [rows, journal.round] or not ended_s <= clock < math.inf:
+            raise ValueError(f"{counts} rows and rounds at {clock} s, after {[rows, journal.round]} at {ended_s} s")
+        return float(clock)
+
+    return journal.checked(read)
 
 
 def _lock(journal: Journal, begun: Begun) -> State | None:

@@ -237,6 +237,8 @@ class Batteries:
         if self.any_finite:
             self.left_j[self.finite], self._available = state["left_j"], None
         if self.recharge:
+            if any(state[name].shape != self.since_s.shape for name in ("since_s", *BOOKS)):
+                raise ValueError(f"it is not about {pluralize(len(self.since_s), 'device')}")
             self.since_s, self.work_w[:] = state["since_s"].copy(), 0.0
             self.books = {name: state[name].copy() for name in BOOKS}
         for device, settled_j, since, load_w, wakes_at in state["loads"].tolist():

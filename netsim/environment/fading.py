@@ -11,12 +11,14 @@ from array import array
 
 import numpy as np
 
+from netsim.base.errors import InputError
 from netsim.base.rng import advance, stream
 from netsim.base.types import Floats, Ints
 from netsim.base.units import linear
 from netsim.devices.mobility import Trajectory
 
 CHUNK = 64          # blocks or steps drawn at once: one random stream for each would be slow
+MOST_BLOCKS = 2.0**53      # beyond it, numbers of blocks are not exact
 LEAST = float(np.finfo(float).tiny)      # lower bound of a power factor, so that gains stay positive
 
 
@@ -73,6 +75,9 @@ class BlockFading:
 
 def block_at(t: float, length_s: float) -> int:
     """Return the k with k length_s <= t < (k + 1) length_s, exact for the rounded products."""
+    if not t / length_s < MOST_BLOCKS:
+        raise InputError("too-large", f"{t:.6g} s ahead", f"less than 2^53 times {length_s:g} s",
+                         hint="Use a longer coherence time or update interval, or shorten the run")
     k = int(t / length_s)
     while k * length_s > t:
         k -= 1

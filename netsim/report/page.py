@@ -210,5 +210,9 @@ def page(title: str, body: list[str], data: dict[str, Any]) -> str:
 
 
 def as_json(part: Any) -> str:
-    """Return data as JSON for a script element; an unescaped "<" in a name could close the element."""
-    return json.dumps(part, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    """Return data as JSON for a script element; an unescaped "<" in a name could close the element.
+
+    Numbers that are not finite become null, such as the loss of a diverged model.
+    """
+    numbers = json.loads(json.dumps(part), parse_constant=lambda _: None)
+    return json.dumps(numbers, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

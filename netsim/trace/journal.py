@@ -24,7 +24,7 @@ from netsim.base.platform_info import processor, versions
 from netsim.base.types import State
 from netsim.trace.recorder import Recorder
 from netsim.trace.run_directory import FORMAT, read_info
-from netsim.trace.schema import TABLES
+from netsim.trace.schema import CELL, TABLES
 from netsim.trace.store import (
     CHECKSUMS,
     add_checksums,
@@ -40,6 +40,8 @@ from netsim.trace.store import (
 T = TypeVar("T")
 ROWS_A_PART = 100_000     # without learning; smaller parts would take longer to write than to compute
 CHECKPOINT = "checkpoint.npz"
+USERS_PART = "selection"      # of a checkpoint: the state of a method, which may be of any type
+LEAST, LARGEST = CELL, 2**62  # of the whole numbers in the other parts
 WRITTEN = {"scenario.toml", "devices.parquet", CHECKSUMS, *TABLES, "lock"}      # before run.json makes it a run
 
 
@@ -167,6 +169,8 @@ class Journal:
         for part, component in components.items():
             prefix = f"{part}/"
             own = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+            if part != USERS_PART:
+                self.checked(partial(_check_arrays, own, component.snapshot()))
             self.checked(partial(component.restore, own))
 
     def commit(self, round_: int, recorder: Recorder, components: Mapping[str, Stateful], uploads: Uploads) -> None:
@@ -244,6 +248,16 @@ class Journal:
 
     def _take_lock(self) -> None:
         self._lock = hold(self.path / "lock", "this run")
+
+
+def _check_arrays(stored: State, new: State) -> None:
+    """Raise ValueError unless arrays are of the types that a new component writes, and whole numbers in range."""
+    for name, array in stored.items():
+        like = new.get(name, array)
+        if array.dtype != like.dtype or array.ndim != like.ndim:
+            raise ValueError(f"{name} is {array.dtype} in {array.ndim} dimensions, not {like.dtype} in {like.ndim}")
+        if array.dtype.kind in "iu" and array.size and not LEAST <= array.min() <= array.max() <= LARGEST:
+            raise ValueError(f"{name} has a number that is out of range")
 
 
 def rows_a_part(learning: bool) -> int:

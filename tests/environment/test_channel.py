@@ -148,6 +148,14 @@ def test_shadowing_on_the_way_is_correlated_by_distance():
     assert way.at(200) != way.at(13) == way.at(13)
 
 
+@pytest.mark.parametrize("t", [1e300, math.inf, math.nan, 2.0**53 * 0.01])
+def test_a_time_with_too_many_blocks_before_it_is_refused(t):
+    """From 2^53 blocks on, adding one does not change the time of a block: the search would not end."""
+    assert block_at(1e9, 0.01) == 100_000_000_000
+    with pytest.raises(InputError, match="coherence time"):
+        block_at(t, 0.01)
+
+
 def test_gains_follow_the_places():
     channel, population = channel_of(WALKS)
     everybody = np.arange(len(population))

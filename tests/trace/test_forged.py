@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -14,6 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+from campaign.grammar import living
 from fuzzing.folders import make_runs
 from fuzzing.forged import forge, forged_case, made, make_forged, sealed, unsealed
 from levels import extended
@@ -21,6 +24,7 @@ from levels import extended
 from netsim import InputError, load_run, load_scenario, simulate
 from netsim.analysis.export import export
 from netsim.base.checksummed import read_arrays, write_arrays
+from netsim.report.page import write_report
 from netsim.scenario import Scenario
 from netsim.server.server import RunProgress
 
@@ -117,6 +121,17 @@ def test_a_time_beyond_whole_microseconds_is_not_exported_to_perfetto(run: Path,
     assert refused.value.code == "too-large"
 
 
+def test_a_report_of_infinite_counters_is_a_page(run: Path, tmp_path: Path) -> None:
+    part = "trace/part-00001.parquet"
+    rows = pl.read_parquet(run / part)
+    counters = pl.when(pl.col("kind") == "counter").then(float("inf")).otherwise(pl.col("value"))
+    signed(run, part, rows.with_columns(value=counters))
+    for runs in ([run], [run, run]):
+        write_report([load_run(each) for each in runs], tmp_path / "page.html")
+        data = (tmp_path / "page.html").read_text("utf-8").partition('type="application/json"')[2]
+        assert "Infinity" not in data.partition("<script>")[0]
+
+
 SHAPES = {"column": lambda array: array[..., None], "row": lambda array: array[None], "flat": np.ravel,
           "empty": lambda array: array[..., :0] if array.ndim else array}
 
@@ -164,14 +179,43 @@ def test_models_of_another_type_or_shape_do_not_reach_training(tmp_path: Path, o
         assert refused.value.code == "damaged"
 
 
-def stop_after(round_: int, scenario: Scenario, run: Path) -> None:
+def stop_after(round_: int, scenario: Scenario, run: Path, *more: int, **how: bool) -> None:
     """Leave a run after the checkpoint of a round."""
     def stop(at: RunProgress) -> None:
         if at.round == round_:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        simulate(scenario, run, workers=1, progress=stop, allow_import=True)
+        simulate(scenario, run, *more, workers=1, progress=stop, allow_import=True, **how)
+
+
+# Values of checkpoint arrays.
+EXTREMES = {
+    "most": lambda array: np.full(array.shape, 2**63 - 1), "least": lambda array: np.full(array.shape, -(2**63)),
+    "large": lambda array: np.full(array.shape, 1e300 if array.dtype.kind == "f" else 10**6),
+    "nan": lambda array: np.full(array.shape, np.nan), "inf": lambda array: np.full(array.shape, np.inf),
+    "whole": lambda array: array.astype("i8"), "half": lambda array: array[:len(array) // 2] if array.ndim else array}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [2, *extended([3, 5, 14])])
+def test_a_checkpoint_with_extreme_numbers_is_refused_or_continued(tmp_path: Path, number: int) -> None:
+    """Every array in turn, of a run with batteries, absences, fading and jobs in progress."""
+    scenario, run, again = Scenario.of(living(random.Random(f"sys {number}"))), tmp_path / "run", tmp_path / "again"
+    with patch("netsim.session.rows_a_part", lambda trains: 1):
+        stop_after(2, scenario, run, number, learning=False)
+        state, info, refused = read_arrays(run / "checkpoint.npz"), unsealed(run / "run.json"), 0
+        for name, kind in itertools.product(state, EXTREMES):
+            shutil.rmtree(again, ignore_errors=True)
+            shutil.copytree(run, again)
+            with np.errstate(all="ignore"):
+                write_arrays(again / "checkpoint.npz", {**state, name: EXTREMES[kind](state[name])})
+            sealed(again / "run.json", info)
+            try:
+                simulate(scenario, again, number, learning=False, resume=True)
+            except InputError:
+                refused += 1
+    assert refused > len(state)
 
 
 @pytest.mark.slow
