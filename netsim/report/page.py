@@ -105,8 +105,9 @@ def headlines(data: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "rounds", f"{totals['rounds']:,}"
     yield "simulated time", units.duration(totals["makespan_s"])
     yield "a round, on average", units.duration(totals["makespan_s"] / totals["rounds"])
-    if "accuracy" in data:
-        yield "accuracy at the end", f"{data['accuracy']['accuracy'][-1]:.2%}"
+    shares = [share for share in data.get("accuracy", {}).get("accuracy", ()) if share is not None]
+    if shares:
+        yield "accuracy at the end", f"{shares[-1]:.2%}"
     yield "energy", units.format(totals["energy_j"], "energy")
     yield "band in use", f"{totals['band_used']:.1%}"
     if "idle_j" in totals:

@@ -9,6 +9,7 @@ import polars as pl
 
 from netsim.analysis.breakdown import counters
 from netsim.analysis.device_names import device_names
+from netsim.base.errors import InputError
 from netsim.base.frames import in_order
 from netsim.report.figures import Columns, columns, left_out, sample
 from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
@@ -180,6 +181,9 @@ def clusters(run: Run, groups: pl.DataFrame) -> dict[str, Any]:
     if groups.is_empty() or "majority_class" not in run.devices.columns:
         return {}
     both = groups.join(run.devices.select(pl.col("device").cast(pl.Int32), "majority_class"), on="device")
-    count = np.zeros((int(both["cluster"].max()) + 1, int(both["majority_class"].max()) + 1), np.int64)  # type: ignore[arg-type]
+    labels = sum(name.startswith("class_") for name in run.devices.columns)
+    if not both["majority_class"].is_between(0, labels - 1).all():
+        raise InputError("damaged", str(run.path / "devices.parquet"), "majority classes without a column of counts")
+    count = np.zeros((int(both["cluster"].max()) + 1, labels), np.int64)  # type: ignore[arg-type]
     np.add.at(count, (both["cluster"].to_numpy(), both["majority_class"].to_numpy()), 1)
     return {"count": count.tolist()}

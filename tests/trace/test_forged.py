@@ -41,6 +41,18 @@ def run(whole: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(whole, tmp_path / "run"))
 
 
+@pytest.fixture(scope="module")
+def whole_learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("learned") / "run"
+    simulate(load_scenario("quickstart", ["end.rounds=2", "learning.model=fashion-cnn"]), place, workers=1)
+    return place
+
+
+@pytest.fixture
+def learned(whole_learned: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole_learned, tmp_path / "run"))
+
+
 def signed(run: Path, name: str, table: pl.DataFrame) -> None:
     """Write a table, and a checksum that fits."""
     class Chosen(random.Random):
@@ -121,15 +133,38 @@ def test_a_time_beyond_whole_microseconds_is_not_exported_to_perfetto(run: Path,
     assert refused.value.code == "too-large"
 
 
-def test_a_report_of_infinite_counters_is_a_page(run: Path, tmp_path: Path) -> None:
-    part = "trace/part-00001.parquet"
-    rows = pl.read_parquet(run / part)
-    counters = pl.when(pl.col("kind") == "counter").then(float("inf")).otherwise(pl.col("value"))
-    signed(run, part, rows.with_columns(value=counters))
-    for runs in ([run], [run, run]):
+@pytest.mark.slow
+def test_a_report_of_infinite_counters_is_a_page(learned: Path, tmp_path: Path) -> None:
+    """Infinite bandwidth in use, loss and accuracy."""
+    infinite = pl.when((pl.col("kind") == "counter") & (pl.col("name") != "cluster")).then(float("inf"))
+    for part in sorted(learned.glob("trace/*.parquet")):
+        rows = pl.read_parquet(part)
+        signed(learned, f"trace/{part.name}", rows.with_columns(value=infinite.otherwise(pl.col("value"))))
+    for runs in ([learned], [learned, learned]):
         write_report([load_run(each) for each in runs], tmp_path / "page.html")
         data = (tmp_path / "page.html").read_text("utf-8").partition('type="application/json"')[2]
         assert "Infinity" not in data.partition("<script>")[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("column", "value"), [
+    ("cluster", float("inf")), ("cluster", -1.0), ("cluster", 0.5), ("cluster", 2.0**40), ("majority_class", -1),
+    ("majority_class", 2**40)])
+def test_groups_that_no_run_can_have_are_not_counted(
+    learned: Path, tmp_path: Path, column: str, value: float,
+) -> None:
+    """A table of clusters by majority class would have 2^40 rows or columns."""
+    if column == "cluster":
+        for part in sorted(learned.glob("trace/*.parquet")):
+            rows = pl.read_parquet(part)
+            forged = pl.when(pl.col("name") == column).then(value).otherwise(pl.col("value"))
+            signed(learned, f"trace/{part.name}", rows.with_columns(value=forged))
+    else:
+        signed(learned, "devices.parquet", pl.read_parquet(learned / "devices.parquet").with_columns(
+            pl.lit(value, pl.Int64).alias(column)))
+    with pytest.raises(InputError) as refused:
+        write_report([load_run(learned)], tmp_path / "page.html")
+    assert refused.value.code == "damaged"
 
 
 SHAPES = {"column": lambda array: array[..., None], "row": lambda array: array[None], "flat": np.ravel,
