@@ -22,6 +22,7 @@ MOST_BARS = 150            # devices in the diagram of budgets
 MOST_POINTS = 2000         # of a line over time
 MOST_BATTERIES = 8
 MOST_BINS = 40             # of a histogram
+MOST_CLUSTERS = 1000       # counted by majority class; a method of your own may use any numbers
 OF_ROUNDS = ("round", "t0", "t1", "round_s", "band_used", "energy_j", "arrived", "dropped")
 
 
@@ -78,7 +79,7 @@ def map_of_cell(run: Run, groups: pl.DataFrame, notes: dict[str, str]) -> dict[s
 def cluster_numbers(run: Run) -> pl.DataFrame:
     """Return the last cluster of each device, if the selection method made clusters."""
     return counters(run, "cluster").group_by("device", maintain_order=True).agg(
-        cluster=pl.col("value").last().cast(pl.Int64))
+        cluster=pl.col("value").last().cast(pl.Int64, strict=False))
 
 
 def budgets(run: Run, notes: dict[str, str]) -> Columns:
@@ -180,7 +181,10 @@ def clusters(run: Run, groups: pl.DataFrame) -> dict[str, Any]:
     """Return the number of devices in each cluster by majority class."""
     if groups.is_empty() or "majority_class" not in run.devices.columns:
         return {}
-    both = groups.join(run.devices.select(pl.col("device").cast(pl.Int32), "majority_class"), on="device")
+    both = groups.filter(pl.col("cluster").is_between(0, MOST_CLUSTERS - 1)).join(
+        run.devices.select(pl.col("device").cast(pl.Int32), "majority_class"), on="device")
+    if both.is_empty():
+        return {}
     labels = sum(name.startswith("class_") for name in run.devices.columns)
     if not both["majority_class"].is_between(0, labels - 1).all():
         raise InputError("damaged", str(run.path / "devices.parquet"), "majority classes without a column of counts")

@@ -108,12 +108,10 @@ def _claims(rounds: int, devices: int) -> dict[str, list[Any]]:
     from polars import len as height
 
     known = selectors.numeric() | selectors.by_name("kind")
-    cluster = col("value").is_between(0, devices - 1) & (col("value") == col("value").floor())
     return {
         "trace": [
             col("round").is_between(1, rounds + 1), col("kind").is_in(KINDS), col("name").is_not_null(),
-            col("device").is_between(CELL, devices - 1), col("job") >= -1, col("t0") <= col("t1"),
-            (col("name") != "cluster") | cluster],
+            col("device").is_between(CELL, devices - 1), col("job") >= -1, col("t0") <= col("t1")],
         "links": [col("src") >= 0, col("src") < col("dst")],
         "jobs": [
             col("job").is_between(0, 2**62), col("job").is_unique(), col("round").is_between(1, rounds + 1),
